@@ -1,0 +1,84 @@
+"""Tokens → Answer: citations resolved as they stream, those to nothing dropped, unsupported answers flagged."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+from slipstream.answer.citations import CitationFilter
+from slipstream.call import Call
+from slipstream.errors import Bug
+from slipstream.runtime.workers import Worker
+from slipstream.text.terms import terms
+from slipstream.types import (
+    Answer,
+    Citation,
+    Evidence,
+    Finished,
+    Passages,
+    Prompt,
+    Route,
+    Token,
+    Usage,
+)
+
+_ATTRIBUTED_OVERLAP = 0.5
+"""Share of an uncited answer's terms that one passage must hold to count as its source."""
+
+
+class Finisher:
+    """Passes tokens on and closes the stream with the finished answer."""
+
+    def __init__(self, model_name: Callable[[Route], str], worker: Worker) -> None:
+        self._model_name = model_name
+        self._worker = worker
+
+    def citations(self, passages: Passages) -> tuple[Citation, ...]:
+        """What the evidence chunk shows: every passage found, with its best sentence."""
+        return tuple(_citation(index, item) for index, item in enumerate(passages.items, 1))
+
+    async def __call__(
+        self, tokens: AsyncIterator[Token], prompt: Prompt, route: Route, call: Call
+    ) -> AsyncIterator[Token | Finished]:
+        """Raises Bug when the model ends without saying why: an answer cut short is never passed off as whole."""
+        markers = CitationFilter(len(prompt.evidence))
+        written: list[str] = []
+        last: Token | None = None
+        async for token in tokens:
+            text = markers.feed(token.text)
+            if token.finish_reason is not None:
+                text += markers.flush()
+                last = token
+            written.append(text)
+            if text or last:
+                yield Token(text, token.count, token.finish_reason, token.usage)
+        if last is None or last.finish_reason is None:
+            raise Bug("The model stopped without a finish reason.", code="generation_cut_short")
+        with call.stage("finish") as span:
+            text = "".join(written)
+            cited = markers.cited or await self._worker.run(_attributed, text, prompt)
+            span.detail["cited"] = len(cited)
+            yield Finished(
+                Answer(
+                    text=text,
+                    citations=tuple(_citation(n, prompt.evidence[n - 1]) for n in cited),
+                    finish_reason=last.finish_reason,
+                    usage=last.usage or Usage(),
+                    tier=route.tier,
+                    model=self._model_name(route),
+                    supported=bool(cited),
+                )
+            )
+
+
+def _citation(index: int, evidence: Evidence) -> Citation:
+    return Citation(index, evidence.passage, evidence.sentence, evidence.score)
+
+
+def _attributed(text: str, prompt: Prompt) -> list[int]:
+    """For an answer without markers: the passage that holds most of its terms, if it holds half of them."""
+    said = set(terms(text))
+    if not said:
+        return []
+    shares = [len(said & set(terms(item.passage.text))) / len(said) for item in prompt.evidence]
+    best = max(range(len(shares)), key=lambda i: (shares[i], -i), default=None)
+    return [best + 1] if best is not None and shares[best] >= _ATTRIBUTED_OVERLAP else []

@@ -1,0 +1,49 @@
+"""(Prompt, Route) → Tokens: the tier's model streams; the extractive tier quotes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+
+from slipstream.answer import prompts
+from slipstream.call import Call
+from slipstream.models.base import LanguageModel
+from slipstream.types import Prompt, Route, Tier, Token, Usage
+
+
+class Generator:
+    """Streams from the model of the route's tier, and marks the first token on the call."""
+
+    def __init__(self, models: Mapping[Tier, LanguageModel]) -> None:
+        self._models = models
+
+    async def __call__(self, prompt: Prompt, route: Route, call: Call) -> AsyncGenerator[Token, None]:
+        """Closing the generator cancels the generation and frees its slot."""
+        model = self._models.get(route.tier)
+        with call.stage("generate", tier=route.tier) as span:
+            if model is None:
+                yield Token(quotation(prompt), 0, "stop", Usage())
+                return
+            count = 0
+            async with model.generate(prompt.messages, route.sampling, call) as tokens:
+                async for token in tokens:
+                    if not count:
+                        call.mark("first_token")
+                    count += token.count
+                    yield token
+                    if token.usage is not None:
+                        span.detail["tokens"] = token.usage.completion_tokens
+                        span.detail["cached_tokens"] = token.usage.cached_tokens
+
+    def model_name(self, route: Route) -> str:
+        model = self._models.get(route.tier)
+        return model.name if model else "extractive"
+
+
+def quotation(prompt: Prompt) -> str:
+    """The best sentence of the best passage as the answer, or the notice that there is none."""
+    spoken = prompts.spoken(prompt.language)
+    if not prompt.evidence:
+        return prompts.NOT_FOUND[spoken]
+    best = prompt.evidence[0]
+    start, end = best.sentence
+    return prompts.QUOTED[spoken].format(quote=" ".join(best.passage.text[start:end].split()))

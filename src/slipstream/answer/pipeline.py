@@ -1,0 +1,54 @@
+"""The path of a question, in order and without logic: every line is one stage."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+from slipstream.answer.assemble import Assembler
+from slipstream.answer.finish import Finisher
+from slipstream.answer.generate import Generator
+from slipstream.answer.rerank import Reranker
+from slipstream.answer.retrieve import Retriever
+from slipstream.answer.rewrite import Rewriter
+from slipstream.answer.route import Router
+from slipstream.call import Call
+from slipstream.types import Event, Found, Passages, Question
+
+
+class Pipeline:
+    """Question in, events out: the evidence first, then tokens, then the finished answer."""
+
+    def __init__(
+        self,
+        rewrite: Rewriter,
+        retrieve: Retriever,
+        rerank: Reranker,
+        route: Router,
+        assemble: Assembler,
+        generate: Generator,
+        finish: Finisher,
+    ) -> None:
+        self.rewrite = rewrite
+        self.retrieve = retrieve
+        self.rerank = rerank
+        self.route = route
+        self.assemble = assemble
+        self.generate = generate
+        self.finish = finish
+
+    async def find(self, question: Question, call: Call) -> Passages:
+        """The retrieval half: what `search` serves and `answer` begins with."""
+        query = self.rewrite(question, call)
+        candidates = await self.retrieve(query, question, call)
+        return await self.rerank(candidates, question, call)
+
+    async def answer(self, question: Question, call: Call) -> AsyncIterator[Event]:
+        """Yields Found, then Tokens as they come, then Finished; closing it cancels what runs."""
+        passages = await self.find(question, call)
+        yield Found(passages.query, self.finish.citations(passages))
+        route = self.route(question, passages, call)
+        prompt = await self.assemble(question, passages, route, call)
+        async with aclosing(self.generate(prompt, route, call)) as tokens:
+            async for event in self.finish(tokens, prompt, route, call):
+                yield event

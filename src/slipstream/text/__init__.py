@@ -1,0 +1,1 @@
+"""Text analysis that both paths share: language, sentences, search terms. Pure functions."""

@@ -1,0 +1,326 @@
+"""The nouns that travel the path: frozen, slotted, without behaviour beyond trivial properties.
+
+They travel one way: Question → Query → Candidates → Passages → Prompt → Route → Token… → Answer.
+Text offsets are character offsets, half-open, into the decoded text of the document (spans of a
+passage) or into the passage's own text (spans of a sentence). Times are seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Scalar: TypeAlias = str | int | float | bool
+Vector: TypeAlias = NDArray[np.float32]
+Matrix: TypeAlias = NDArray[np.float32]
+Language: TypeAlias = Literal["en", "zh", "other"]
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+Scorer: TypeAlias = Literal["rrf", "maxsim", "cross_encoder"]
+Tier: TypeAlias = Literal["cached", "extractive", "small", "large"]
+FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
+
+
+# --- where a question may look -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A payload field equals one of the values."""
+
+    field: str
+    values: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A numeric payload field lies in [gte, lt); either end may be open."""
+
+    field: str
+    gte: float | None = None
+    lt: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    clauses: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    clauses: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    clause: Filter
+
+
+Filter: TypeAlias = "Match | Range | And | Or | Not"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The part of the store a question may see. A tenant is always named; no scope spans two."""
+
+    tenant: str
+    collections: tuple[str, ...] = ()
+    """Empty means every collection of the tenant."""
+    filter: Filter | None = None
+
+
+# --- what is stored ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A span of one version of a document: what is retrieved, quoted and cited."""
+
+    id: str
+    """UUID derived from tenant, collection, document, version and position: stable, idempotent."""
+    tenant: str
+    collection: str
+    document_id: str
+    version: str
+    """Content hash of the document: a cited version identifies the exact bytes read."""
+    position: int
+    """0-based ordinal of the passage within the document."""
+    text: str
+    start: int
+    end: int
+    """Character span in the document's decoded text."""
+    title: str = ""
+    source: str = ""
+    """Where the document came from, as the user named it: a relative path or a URL."""
+    headings: tuple[str, ...] = ()
+    type: str = "text"
+    """Document type: markdown, text, html, pdf, docx."""
+    time: float = 0.0
+    """Modification time of the document."""
+    language: Language = "other"
+    page: int | None = None
+    metadata: Mapping[str, Scalar] = field(default_factory=dict)
+    """Any further payload that filters may name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """One text through the encoder: a single forward pass gives both parts."""
+
+    dense: Vector
+    """(d,) float32, L2-normalised."""
+    tokens: Matrix
+    """(n, d) float32, each row L2-normalised; special and prefix tokens are left out."""
+    offsets: NDArray[np.int32]
+    """(n, 2) character span of each token row in the text given."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedPassage:
+    """A passage with what the store indexes it by."""
+
+    passage: Passage
+    encoding: Encoding
+
+
+@dataclass(frozen=True, slots=True)
+class TokenVectors:
+    """Token vectors of a stored passage, for late interaction outside the store."""
+
+    tokens: Matrix
+    """(n, d) float32: what the store's compression gives back."""
+    offsets: NDArray[np.int32]
+    """(n, 2) character spans in the passage's text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One result of one search leg."""
+
+    passage_id: str
+    score: float
+
+
+# --- the question's side -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    role: Role
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Sampling parameters in OpenAI's terms."""
+
+    max_tokens: int = 256
+    temperature: float = 0.0
+    top_p: float = 1.0
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    json_schema: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a caller asked, as admitted."""
+
+    text: str
+    scope: Scope
+    history: tuple[Turn, ...] = ()
+    """Earlier turns, oldest first, without the question itself."""
+    instructions: str = ""
+    """The caller's own system message, added after ours."""
+    sampling: Sampling = Sampling()
+    route: Tier | None = None
+    """A tier the caller insists on; None lets the router choose."""
+    passages: int | None = None
+    """How many passages to cite at most; None takes the setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A stand-alone, normalised form of the question, ready for both search legs."""
+
+    text: str
+    language: Language
+    rewritten: bool = False
+    reason: str = ""
+    """Why the rewriter did what it did: it goes on the trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A passage id with its fused score and its 1-based rank in each leg that found it."""
+
+    passage_id: str
+    score: float
+    dense_rank: int | None = None
+    sparse_rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    query: Query
+    encoding: Encoding
+    items: tuple[Candidate, ...]
+    """Best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A retrieved passage with its rank score and the sentence that answers best."""
+
+    passage: Passage
+    score: float
+    """Late-interaction score per query token, in [-1, 1], when `scorer` is "maxsim"."""
+    scorer: Scorer
+    sentence: tuple[int, int]
+    """Span of the best sentence in the passage's text."""
+    sentence_score: float
+    sentence_margin: float = 0.0
+    """Best minus second-best sentence score in this passage: a crude confidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passages:
+    query: Query
+    items: tuple[Evidence, ...]
+    """Most relevant first. Empty: nothing in the scope answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: Role
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What the model is given, and how its citation numbers map back to evidence."""
+
+    messages: tuple[Message, ...]
+    evidence: tuple[Evidence, ...]
+    """evidence[i] is cited as [i + 1]."""
+    tokens: int
+    """Prompt length by the model's own tokenizer, template included."""
+    language: Language
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    tier: Tier
+    reason: str
+    sampling: Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    """Prompt tokens served from the engine's prefix cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of generated text: whole characters only, possibly several model tokens."""
+
+    text: str
+    count: int = 1
+    """How many model tokens this piece closes."""
+    finish_reason: FinishReason | None = None
+    usage: Usage | None = None
+    """Set on the last piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A marker in the answer resolved to document, section and span."""
+
+    index: int
+    """The number used in the answer's [n]."""
+    passage: Passage
+    sentence: tuple[int, int]
+    """Span of the best sentence in the passage's text."""
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    text: str
+    citations: tuple[Citation, ...]
+    """Those the text refers to, by first appearance."""
+    finish_reason: FinishReason
+    usage: Usage
+    tier: Tier
+    model: str
+    supported: bool
+    """False when the text cites nothing it was given: the reader is told."""
+
+
+# --- what the wire sees of the path, in order ---------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """First event of a stream: the evidence, before the model has read it."""
+
+    query: Query
+    citations: tuple[Citation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Last event of a stream."""
+
+    answer: Answer
+
+
+Event: TypeAlias = Found | Token | Finished
