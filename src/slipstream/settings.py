@@ -33,6 +33,8 @@ class _Section(BaseModel):
 class DataSettings(_Section):
     dir: Path = Field(default_factory=lambda: _xdg("XDG_DATA_HOME", ".local/share"))
     """Passages, ledger and sessions. One process at a time holds it."""
+    store: Literal["qdrant-edge", "memory"] = "qdrant-edge"
+    """Where passages live; "memory" is exact, small and forgets at exit."""
 
 
 class ModelsSettings(_Section):

@@ -182,6 +182,8 @@ class Question:
     """A tier the caller insists on; None lets the router choose."""
     passages: int | None = None
     """How many passages to cite at most; None takes the setting."""
+    candidates: int | None = None
+    """How many fused candidates late interaction scores; 0 skips it, None takes the setting."""
 
 
 @dataclass(frozen=True, slots=True)

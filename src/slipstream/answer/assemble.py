@@ -81,6 +81,11 @@ def messages(
     return Message("system", system), Message("user", "\n\n".join(parts))
 
 
+def system_prefix(language: Language) -> tuple[Message, ...]:
+    """The stable start of every prompt in a language: what warm-up prefills."""
+    return (Message("system", prompts.SYSTEM[prompts.spoken(language)]),)
+
+
 def render_passage(number: int, evidence: Evidence) -> str:
     """One passage between delimiters that its own text cannot forge."""
     passage = evidence.passage

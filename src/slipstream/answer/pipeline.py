@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from slipstream.answer.assemble import Assembler
 from slipstream.answer.finish import Finisher
 from slipstream.answer.generate import Generator
+from slipstream.answer.plan import Planner
 from slipstream.answer.rerank import Reranker
 from slipstream.answer.retrieve import Retriever
 from slipstream.answer.rewrite import Rewriter
@@ -21,6 +22,7 @@ class Pipeline:
 
     def __init__(
         self,
+        plan: Planner,
         rewrite: Rewriter,
         retrieve: Retriever,
         rerank: Reranker,
@@ -29,6 +31,7 @@ class Pipeline:
         generate: Generator,
         finish: Finisher,
     ) -> None:
+        self.plan = plan
         self.rewrite = rewrite
         self.retrieve = retrieve
         self.rerank = rerank
@@ -43,8 +46,9 @@ class Pipeline:
         candidates = await self.retrieve(query, question, call)
         return await self.rerank(candidates, question, call)
 
-    async def answer(self, question: Question, call: Call) -> AsyncIterator[Event]:
+    async def answer(self, question: Question, call: Call) -> AsyncGenerator[Event, None]:
         """Yields Found, then Tokens as they come, then Finished; closing it cancels what runs."""
+        question = self.plan(question, call)
         passages = await self.find(question, call)
         yield Found(passages.query, self.finish.citations(passages))
         route = self.route(question, passages, call)

@@ -48,7 +48,7 @@ class Reranker:
 
     async def _ranked(self, candidates: Candidates, question: Question, call: Call) -> _Ranked:
         query_tokens = candidates.encoding.tokens
-        limit = self._settings.rerank_limit
+        limit = self._settings.rerank_limit if question.candidates is None else question.candidates
         if not limit or not len(query_tokens):
             return _Ranked("rrf", [Hit(c.passage_id, c.score) for c in candidates.items])
         ids = [candidate.passage_id for candidate in candidates.items[:limit]]

@@ -1,0 +1,269 @@
+"""The program behind the wire: admission around the path, ingestion beside it, every part started and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+
+from slipstream.answer.assemble import system_prefix
+from slipstream.answer.pipeline import Pipeline
+from slipstream.answer.retrieve import Mode
+from slipstream.call import Call, Deadline
+from slipstream.errors import NotFound, TryAgain
+from slipstream.ingest.ledger import DocumentRecord
+from slipstream.ingest.run import DocumentResult, Ingestor
+from slipstream.models.base import Encoder, LanguageModel, TextKind
+from slipstream.observe.loop_lag import LoopLag
+from slipstream.observe.metrics import Metrics
+from slipstream.observe.tracing import Tracer
+from slipstream.runtime.admission import Admission
+from slipstream.runtime.batcher import Batcher
+from slipstream.runtime.supervise import Supervisor
+from slipstream.runtime.warmup import Readiness, Step, warm_up
+from slipstream.runtime.workers import Worker
+from slipstream.settings import Settings
+from slipstream.stores.base import Store
+from slipstream.types import Candidate, Encoding, Event, Finished, Passages, Question, Scalar, Scope, Tier, Token
+
+_OPTIMIZE_EVERY_S = 20.0
+"""How often the store is asked whether its index has work to do."""
+_OPTIMIZE_ABOVE = 2_000
+"""Passages outside a graph are scanned exactly: below this many, that costs less than building."""
+_CHARACTERS_PER_TOKEN = 3
+"""For the estimate that admission takes; the model's tokenizer counts exactly later."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    id: str
+    tier: Tier | None
+    owned_by: str = "slipstream"
+    created: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    passages: Passages
+    candidates: Sequence[Candidate]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What `build.py` puts together; nothing in here has been started."""
+
+    settings: Settings
+    encoder: Encoder
+    store: Store
+    ingestor: Ingestor
+    models: Mapping[Tier, LanguageModel]
+    pipeline: Pipeline
+    batcher: Batcher[str, Encoding]
+    admission: Admission
+    worker: Worker
+    metrics: Metrics
+    tracer: Tracer
+
+
+class Slipstream:
+    """Meets server.base.Service; one instance is one server, or one command on the same data."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self.settings = parts.settings
+        self.metrics = parts.metrics
+        self.readiness = Readiness()
+        self.loop_lag = LoopLag(parts.metrics.loop_lag)
+        self._stack = AsyncExitStack()
+        self._passages = 0
+
+    @property
+    def parts(self) -> Parts:
+        """For benchmarks and tests that look inside."""
+        return self._parts
+
+    @property
+    def models(self) -> Sequence[ModelCard]:
+        tiers = [ModelCard(model.name, tier) for tier, model in self._parts.models.items()]
+        return (*tiers, ModelCard(self._parts.encoder.name, None))
+
+    # --- life ---
+
+    async def start(self) -> None:
+        """Opens the data, loads and warms every model, then says ready. Raises what kept it from that."""
+        parts = self._parts
+        steps = [
+            Step("the passage store", self._open_store),
+            Step("the ledger", self._open_ingestor),
+            Step(f"the encoder {parts.encoder.name}", self._open_encoder),
+            *(
+                Step(f"the {tier} model {model.name}", self._opener(tier, model))
+                for tier, model in parts.models.items()
+            ),
+            Step("the first search", self._first_search),
+        ]
+        await warm_up(steps, self.readiness)
+        await self._watch()
+
+    async def stop(self) -> None:
+        """Refuses what comes, ends what runs, closes every part in reverse order."""
+        self.readiness.drain()
+        await self._parts.admission.close()
+        await self._stack.aclose()
+
+    async def _open_store(self) -> None:
+        await self._parts.store.open()
+        self._stack.push_async_callback(self._parts.store.close)
+
+    async def _open_ingestor(self) -> None:
+        await self._parts.ingestor.open()
+        self._stack.push_async_callback(self._parts.ingestor.close)
+
+    async def _open_encoder(self) -> None:
+        parts = self._parts
+        self._stack.push_async_callback(parts.encoder.close)
+        await parts.encoder.warm_up()
+        self._stack.push_async_callback(parts.worker.close)
+        await self._stack.enter_async_context(parts.batcher)
+
+    def _opener(self, tier: Tier, model: LanguageModel) -> Callable[[], Awaitable[None]]:
+        async def open_model() -> None:
+            self._stack.push_async_callback(model.close)
+            await model.warm_up([system_prefix(language) for language in sorted(model.languages)])
+            self.metrics.watch_engine(model.name, model.load)
+
+        return open_model
+
+    async def _first_search(self) -> None:
+        """Touches the store's segments by the path itself."""
+        call = self.open_call("warm-up", None, None)
+        await self._parts.pipeline.find(Question("warm-up", Scope("warm-up")), call)
+
+    async def _watch(self) -> None:
+        parts = self._parts
+        supervisor = await self._stack.enter_async_context(Supervisor(self.readiness))
+        supervisor.start("loop-lag", self.loop_lag.run())
+        supervisor.start("optimize", self._optimize())
+        self.readiness.watch("passage store", parts.store.healthy)
+        self.readiness.watch("query batcher", parts.batcher.healthy)
+        for model in parts.models.values():
+            self.readiness.watch(f"model {model.name}", model.healthy)
+        self.metrics.watch_admission(parts.admission.load)
+        self.metrics.watch_passages(lambda: self._passages)
+
+    async def _optimize(self) -> None:
+        """Keeps the index built, off the path; a passing failure is tried again."""
+        while True:
+            info = await self._parts.store.info()
+            self._passages = info.passages
+            if info.passages - info.indexed >= _OPTIMIZE_ABOVE:
+                with suppress(TryAgain):
+                    await self._parts.store.optimize()
+            await asyncio.sleep(_OPTIMIZE_EVERY_S)
+
+    # --- the path ---
+
+    def open_call(self, tenant: str, deadline_ms: int | None, request_id: str | None) -> Call:
+        deadline = Deadline.after((deadline_ms or self.settings.admission.deadline_ms) / 1000)
+        return Call(tenant, deadline, request_id) if request_id else Call(tenant, deadline)
+
+    @asynccontextmanager
+    async def answer(self, question: Question, call: Call) -> AsyncIterator[AsyncIterator[Event]]:
+        """Admitted before anything is computed; leaving the context cancels what runs."""
+        async with AsyncExitStack() as stack:
+            with call.stage("queue"):
+                permit = self._parts.admission.admit(call.tenant, self._estimated_tokens(question), call.deadline)
+                await stack.enter_async_context(permit)
+            stack.callback(self._finished, call)
+            yield await stack.enter_async_context(aclosing(self._events(question, call)))
+
+    async def search(self, question: Question, call: Call, *, mode: Mode, limit: int, rerank: bool) -> SearchResult:
+        pipeline = self._parts.pipeline
+        question = replace(question, passages=limit, candidates=None if rerank else 0)
+        query = pipeline.rewrite(question, call)
+        candidates = await pipeline.retrieve(query, question, call, mode)
+        passages = await pipeline.rerank(candidates, question, call)
+        self._finished(call)
+        return SearchResult(passages, candidates.items)
+
+    async def embed(self, texts: Sequence[str], kind: TextKind, call: Call) -> list[Encoding]:
+        call.deadline.check("waiting to encode")
+        with call.stage("encode", texts=len(texts)):
+            if kind == "query":
+                return await self._parts.batcher.submit_many(texts)
+            return await self._parts.encoder.encode(texts, kind)
+
+    async def _events(self, question: Question, call: Call) -> AsyncGenerator[Event, None]:
+        last_s: float | None = None
+        async with aclosing(self._parts.pipeline.answer(question, call)) as events:
+            async for event in events:
+                if isinstance(event, Token):
+                    now_s = time.monotonic()
+                    if last_s is not None:
+                        self.metrics.token_gap(now_s - last_s)
+                    last_s = now_s
+                elif isinstance(event, Finished):
+                    self.metrics.used(event.answer.usage)
+                yield event
+
+    def _finished(self, call: Call) -> None:
+        self._parts.pipeline.plan.learn(call)
+        self.metrics.record_call(call)
+        self._parts.tracer.record(call, "answer")
+
+    def _estimated_tokens(self, question: Question) -> int:
+        said = len(question.text) + len(question.instructions) + sum(len(turn.text) for turn in question.history)
+        prompt = self.settings.answer.context_tokens + said // _CHARACTERS_PER_TOKEN
+        return prompt + question.sampling.max_tokens
+
+    # --- documents ---
+
+    async def ingest(
+        self,
+        name: str,
+        data: bytes,
+        call: Call,
+        *,
+        collection: str,
+        document_id: str | None = None,
+        media_type: str | None = None,
+        metadata: Mapping[str, Scalar] | None = None,
+        time: float | None = None,
+    ) -> DocumentResult:
+        with call.stage("ingest", bytes=len(data)):
+            result = await self._parts.ingestor.ingest_bytes(
+                name,
+                data,
+                tenant=call.tenant,
+                collection=collection,
+                document_id=document_id,
+                metadata=metadata,
+                time=time,
+            )
+        self.metrics.ingested(result.outcome, result.document.passages)
+        return result
+
+    async def delete_document(self, document_id: str, call: Call, *, collection: str) -> None:
+        if not await self._parts.ingestor.delete(call.tenant, collection, document_id):
+            raise _no_document(document_id, collection)
+        self.metrics.ingested("deleted")
+
+    async def get_document(self, document_id: str, call: Call, *, collection: str) -> DocumentRecord:
+        record = await self._parts.ingestor.get_document(call.tenant, collection, document_id)
+        if record is None:
+            raise _no_document(document_id, collection)
+        return record
+
+    async def list_documents(
+        self, call: Call, *, collection: str | None, after: str | None, limit: int
+    ) -> Sequence[DocumentRecord]:
+        return await self._parts.ingestor.list_documents(call.tenant, collection, limit=limit, after=after)
+
+
+def _no_document(document_id: str, collection: str) -> NotFound:
+    return NotFound(
+        f'There is no document "{document_id}" in collection "{collection}". GET /v1/documents lists those there are.',
+        code="document_not_found",
+    )
