@@ -101,7 +101,7 @@ def build_encoder(settings: Settings, provisioner: Provisioner) -> Encoder:
 
 def build_store(settings: Settings, encoder: Encoder) -> Store:
     if settings.data.store == "memory":
-        return MemoryStore(encoder.dimensions)
+        return MemoryStore(dimensions=encoder.dimensions)
     return QdrantEdgeStore(Path(settings.data.dir) / "passages", dimensions=encoder.dimensions, encoder=encoder.name)
 
 

@@ -54,7 +54,7 @@ def demo_settings(base: Settings | None = None) -> Settings:
 def _with_bilingual(models: ModelsSettings) -> ModelsSettings:
     if models.large is not None:
         return models
-    ready = {status.name for status in Provisioner(models.cache_dir).list() if status.ready}
+    ready = {status.name for status in Provisioner(models.cache_dir).list() if status.state == "ready"}
     return models.model_copy(update={"large": BILINGUAL}) if BILINGUAL in ready else models
 
 

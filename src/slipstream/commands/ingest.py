@@ -49,8 +49,8 @@ async def run_ingest(
 
 def show_report(report: IngestReport, console: Console) -> None:
     console.print(
-        f"[bold]{report.passages}[/] passages of {report.added + report.updated} documents in {report.seconds:.1f} s; "
-        f"{report.unchanged} unchanged, {report.removed} removed, {len(report.failed)} failed"
+        f"[bold]{report.passages}[/] passages of {len(report.added) + len(report.updated)} documents in {report.seconds:.1f} s; "
+        f"{len(report.unchanged)} unchanged, {len(report.removed)} removed, {len(report.failed)} failed"
     )
     for failed in report.failed:
         console.print(f"  [red]{failed.name}[/]: {failed.reason}", highlight=False)

@@ -1,0 +1,1 @@
+"""The shipped bilingual corpus, and questions whose answers are known."""

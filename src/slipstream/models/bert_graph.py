@@ -1,0 +1,138 @@
+"""A BERT encoder as an OpenVINO graph: token ids and mask → last hidden states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import openvino.opset13 as op
+from numpy.typing import NDArray
+
+from slipstream.types import Matrix, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class BertShape:
+    hidden: int
+    layers: int
+    heads: int
+    intermediate: int
+    vocabulary: int
+    positions: int
+    token_types: int
+    epsilon: float
+    """Of the layer norms."""
+
+
+@dataclass(frozen=True, slots=True)
+class FourBit:
+    """A matrix in llama.cpp's Q4_0 form: (nibble − 8) · scale, in blocks along the rows.
+
+    Source: ggml, block_q4_0.
+    """
+
+    nibbles: NDArray[np.uint8]
+    """(rows, blocks, block / 2): byte j holds value j of its block (low half) and value j + block / 2 (high half)."""
+    scales: NDArray[np.float16]
+    """(rows, blocks)"""
+
+    def dense(self) -> Matrix:
+        """(rows, blocks · block) float32."""
+        levels = np.concatenate([self.nibbles & 15, self.nibbles >> 4], axis=-1).astype(np.float32) - 8
+        return (levels * self.scales[:, :, None].astype(np.float32)).reshape(len(levels), -1)
+
+
+def bert_graph(
+    shape: BertShape,
+    words: FourBit,
+    weights: Mapping[str, NDArray[np.float32]],
+) -> ov.Model:
+    """Inputs `input_ids`, `attention_mask` (b, n) int64; output `last_hidden_state` (b, n, hidden) float32.
+
+    Weights are named `emb.{pos,type}`, `emb.ln.{w,b}`, `l{i}.{q,k,v,ao,fi,fo}.{w,b}` with matrices as (out, in),
+    and `l{i}.{aln,oln}.{w,b}`. Every token has type 0. Word embeddings stay in four bits, because a pass gathers a
+    few rows of them; matrices are float16 on disk, which the CPU plug-in widens once when it compiles.
+    Source: Devlin et al. 2018 (post-norm encoder, GELU by erf).
+    """
+    return _Builder(shape, words, weights).model()
+
+
+class _Builder:
+    def __init__(self, shape: BertShape, words: FourBit, weights: Mapping[str, NDArray[np.float32]]) -> None:
+        self._shape = shape
+        self._words = words
+        self._weights = weights
+
+    def model(self) -> ov.Model:
+        ids = _parameter("input_ids")
+        mask = _parameter("attention_mask")
+        x = self._norm(self._embed(ids), "emb.ln")
+        blocked = op.multiply(op.subtract(op.constant(np.float32(1)), op.convert(mask, "f32")), _f32(-1e9))
+        bias = op.unsqueeze(blocked, _i64([1, 2]))
+        for layer in range(self._shape.layers):
+            x = self._layer(x, bias, f"l{layer}")
+        x.output(0).set_names({"last_hidden_state"})
+        return ov.Model([op.result(x)], [ids, mask], "bert")
+
+    def _embed(self, ids: Any) -> Any:
+        zero = _i64(0)
+        pairs = op.convert(op.gather(op.constant(self._words.nibbles), ids, zero), "f32")
+        high = op.floor(op.multiply(pairs, _f32(1 / 16)))
+        low = op.subtract(pairs, op.multiply(high, _f32(16)))
+        levels = op.subtract(op.concat([low, high], -1), _f32(8))
+        scales = op.convert(op.gather(op.constant(self._words.scales[:, :, None]), ids, zero), "f32")
+        words = op.reshape(op.multiply(levels, scales), _i64([0, 0, self._shape.hidden]), True)
+        length = op.gather(op.shape_of(ids, "i64"), _i64(1), zero)
+        places = self._weights["emb.pos"] + self._weights["emb.type"][0]
+        return op.add(words, op.gather(op.constant(places), op.range(zero, length, _i64(1), "i64"), zero))
+
+    def _layer(self, x: Any, bias: Any, layer: str) -> Any:
+        attended = self._attend(x, bias, layer)
+        x = self._norm(op.add(self._linear(attended, f"{layer}.ao"), x), f"{layer}.aln")
+        inner = op.gelu(self._linear(x, f"{layer}.fi"), "erf")
+        return self._norm(op.add(self._linear(inner, f"{layer}.fo"), x), f"{layer}.oln")
+
+    def _attend(self, x: Any, bias: Any, layer: str) -> Any:
+        width = self._shape.hidden // self._shape.heads
+        # The scale of the scores goes into the query's weights: one pass over the scores less.
+        query = self._split(self._linear(x, f"{layer}.q", scale=width**-0.5))
+        key = self._split(self._linear(x, f"{layer}.k"))
+        value = self._split(self._linear(x, f"{layer}.v"))
+        scores = op.softmax(op.add(op.matmul(query, key, False, True), bias), -1)
+        joined = op.transpose(op.matmul(scores, value, False, False), _i64([0, 2, 1, 3]))
+        return op.reshape(joined, _i64([0, 0, self._shape.hidden]), True)
+
+    def _split(self, x: Any) -> Any:
+        """(b, n, hidden) → (b, heads, n, width)."""
+        width = self._shape.hidden // self._shape.heads
+        return op.transpose(op.reshape(x, _i64([0, 0, self._shape.heads, width]), True), _i64([0, 2, 1, 3]))
+
+    def _linear(self, x: Any, name: str, scale: float = 1.0) -> Any:
+        matrix = op.constant((self._weights[f"{name}.w"] * np.float32(scale)).astype(np.float16))
+        product = op.matmul(x, op.convert(matrix, "f32"), False, True)
+        return op.add(product, op.constant(self._weights[f"{name}.b"] * np.float32(scale)))
+
+    def _norm(self, x: Any, name: str) -> Any:
+        centred = op.mvn(x, _i64([-1]), True, self._shape.epsilon, "inside_sqrt")
+        return op.add(op.multiply(centred, self._vector(f"{name}.w")), self._vector(f"{name}.b"))
+
+    def _vector(self, name: str) -> Any:
+        vector: Vector = self._weights[name]
+        return op.constant(vector)
+
+
+def _parameter(name: str) -> Any:
+    parameter = op.parameter([-1, -1], np.int64, name)
+    parameter.output(0).set_names({name})
+    return parameter
+
+
+def _i64(value: int | list[int]) -> Any:
+    return op.constant(np.asarray(value, np.int64))
+
+
+def _f32(value: float) -> Any:
+    return op.constant(np.float32(value))

@@ -1,0 +1,120 @@
+"""Texts → token ids with character spans, in length-sorted batches bounded by tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Encoding as Pieces
+from tokenizers import Tokenizer
+
+from slipstream.errors import ConfigError
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_PADDING_NAMES = ("<pad>", "[PAD]")
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """One text as the model sees it."""
+
+    ids: NDArray[np.int64]
+    """(n,) prefix and specials included."""
+    rows: NDArray[np.intp]
+    """(m,) which of them are tokens of the text itself."""
+    offsets: NDArray[np.int32]
+    """(m, 2) their character spans in the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    ids: NDArray[np.int64]
+    """(b, n) padded at the end."""
+    mask: NDArray[np.int64]
+    """(b, n) 1 for a token, 0 for padding."""
+    places: tuple[int, ...]
+    """Where each row's text stood in the order given."""
+
+
+class TextTokenizer:
+    """A `tokenizer.json`, never changed after it is loaded, and so safe on any number of threads.
+
+    Truncation and padding are done here and not by the library, which keeps them as shared mutable state.
+    Raises ConfigError when the file cannot be read.
+    """
+
+    def __init__(self, path: Path, max_tokens: int) -> None:
+        try:
+            self._tokenizer = Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises bare Exception
+            raise ConfigError(f"{path} is not a usable tokenizer.json: {error}") from None
+        padding = self._tokenizer.padding
+        named = (self._tokenizer.token_to_id(name) for name in _PADDING_NAMES)
+        self.padding_id: int = padding["pad_id"] if padding else next((i for i in named if i is not None), 0)
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._max_tokens = max_tokens
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Tokens per text, without specials."""
+        clean = [_clean(text) for text in texts]
+        return [len(pieces) for pieces in self._tokenizer.encode_batch_fast(clean, add_special_tokens=False)]
+
+    def tokenize(self, texts: Sequence[str], prefix: str) -> list[Tokens]:
+        encoded = self._tokenizer.encode_batch([prefix + _clean(text) for text in texts])
+        return [self._tokens(pieces, text, len(prefix)) for pieces, text in zip(encoded, texts, strict=True)]
+
+    def _tokens(self, pieces: Pieces, text: str, prefix: int) -> Tokens:
+        ids = np.asarray(pieces.ids, np.int64)
+        special = np.asarray(pieces.special_tokens_mask, np.bool_)
+        spans = np.asarray(pieces.offsets, np.int32).reshape(-1, 2) - prefix
+        kept = self._cut(special)
+        ids, special, spans = ids[kept], special[kept], spans[kept]
+        rows = np.flatnonzero(~special & (spans[:, 1] > np.maximum(spans[:, 0], 0)))
+        offsets = np.maximum(spans[rows], 0)
+        for offset in offsets:  # some tokenizers count the space before a word as part of it
+            while offset[0] < offset[1] - 1 and text[offset[0]].isspace():
+                offset[0] += 1
+        return Tokens(ids, rows, offsets)
+
+    def _cut(self, special: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Positions kept of a text that may be too long: its beginning, and the specials that close it."""
+        if len(special) <= self._max_tokens:
+            return np.arange(len(special))
+        closing = int(np.argmin(special[::-1]))
+        head = np.arange(self._max_tokens - closing)
+        return np.concatenate([head, np.arange(len(special) - closing, len(special))])
+
+
+def batches(tokens: Sequence[Tokens], max_batch_tokens: int, padding_id: int) -> Iterator[Batch]:
+    """Shortest first, so that little is padding; each batch holds at most `max_batch_tokens`, padding included,
+    except that a single longer text goes alone."""
+    order = sorted(range(len(tokens)), key=lambda place: len(tokens[place].ids))
+    group: list[int] = []
+    for place in order:
+        if group and (len(group) + 1) * len(tokens[place].ids) > max_batch_tokens:
+            yield _padded(tokens, group, padding_id)
+            group = []
+        group.append(place)
+    if group:
+        yield _padded(tokens, group, padding_id)
+
+
+def _padded(tokens: Sequence[Tokens], places: Sequence[int], padding_id: int) -> Batch:
+    length = max(len(tokens[place].ids) for place in places)
+    ids = np.full((len(places), length), padding_id, np.int64)
+    mask = np.zeros((len(places), length), np.int64)
+    for row, place in enumerate(places):
+        own = tokens[place].ids
+        ids[row, : len(own)] = own
+        mask[row, : len(own)] = 1
+    return Batch(ids, mask, tuple(places))
+
+
+def _clean(text: str) -> str:
+    """Lone surrogates (broken JSON escapes) cannot be tokenised; one for one, so that spans stay right."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)

@@ -1,0 +1,76 @@
+"""The shapes that several endpoints share: a citation, the stages of a call, Server-Timing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from slipstream.call import Call, Span
+from slipstream.types import Citation, Passage, Query
+
+Json: TypeAlias = dict[str, Any]
+
+_NOT_TOKEN = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+def citation_json(citation: Citation) -> Json:
+    """A citation; `start` and `end` of passage and sentence are character offsets in the document's text."""
+    passage = citation.passage
+    return {
+        "index": citation.index,
+        **passage_json(passage),
+        "sentence": sentence_json(passage, citation.sentence),
+        "score": round(citation.score, 4),
+    }
+
+
+def passage_json(passage: Passage) -> Json:
+    return {
+        "document": passage.document_id,
+        "title": passage.title,
+        "source": passage.source,
+        "collection": passage.collection,
+        "headings": passage.headings,
+        "page": passage.page,
+        "type": passage.type,
+        "time": passage.time,
+        "version": passage.version,
+        "passage_id": passage.id,
+        "start": passage.start,
+        "end": passage.end,
+        "text": passage.text,
+    }
+
+
+def sentence_json(passage: Passage, span: tuple[int, int]) -> Json:
+    start, end = span
+    return {"text": passage.text[start:end], "start": passage.start + start, "end": passage.start + end}
+
+
+def query_json(query: Query) -> Json:
+    return {"text": query.text, "language": query.language, "rewritten": query.rewritten}
+
+
+def stages_json(spans: Sequence[Span]) -> list[Json]:
+    """Finished stages, in the order they began; milliseconds since the call began."""
+    return [
+        {
+            "name": span.name,
+            "start_ms": round(span.start_s * 1000, 2),
+            "duration_ms": round((span.end_s - span.start_s) * 1000, 2),
+            **({"detail": span.detail} if span.detail else {}),
+        }
+        for span in spans
+        if span.end_s is not None
+    ]
+
+
+def server_timing(call: Call) -> str:
+    """The `Server-Timing` value: finished stages and the total so far, in milliseconds (W3C Server Timing)."""
+    parts = [
+        f"{_NOT_TOKEN.sub('_', span.name)};dur={(span.end_s - span.start_s) * 1000:.2f}"
+        for span in call.spans
+        if span.end_s is not None
+    ]
+    return ", ".join([*parts, f"total;dur={call.elapsed_s() * 1000:.2f}"])
