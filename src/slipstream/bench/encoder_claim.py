@@ -1,0 +1,33 @@
+"""encoder: batches run near the processor's fp32 rate, a lone query near the time of reading the weights."""
+
+from __future__ import annotations
+
+from slipstream.bench.claims import Bar, Claim, Finding, Say
+from slipstream.bench.encoder_claims import measure_encoder
+from slipstream.models.encoder import OpenVinoEncoder
+from slipstream.models.provision import Provisioner
+from slipstream.settings import Settings
+
+
+async def measure(settings: Settings, say: Say) -> Finding:
+    say("the machine's limits and the encoder, alternately")
+    provisioner = Provisioner(settings.models.cache_dir, offline=settings.models.offline)
+    encoder = OpenVinoEncoder(provisioner.ensure(settings.models.encoder, "encoder").path, settings.encoder)
+    await encoder.warm_up()
+    try:
+        figures = await measure_encoder(encoder, settings.encoder)
+    finally:
+        await encoder.close()
+    sides = (figures.peak, figures.batch, figures.tokens, figures.memory, figures.floor, figures.query)
+    return Finding(
+        sides,
+        (
+            Bar("batches: share of the fp32 matrix rate", figures.batch_ratio, "", ">=", 0.85),
+            Bar("lone query over the time to read the weights", figures.query_ratio, "×", "<=", 2.0),
+            Bar("lone query p99", figures.query_p99_ms, "ms", "report"),
+        ),
+        f"{figures.cost.streamed_bytes / 1e6:.0f} MB of weights read per pass; tokenising and hand-over included",
+    )
+
+
+CLAIM = Claim("encoder", "The encoder runs near what the processor and the memory allow.", measure, 1)
