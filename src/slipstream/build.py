@@ -1,4 +1,4 @@
-"""Settings → parts: the only file that names concrete adapters."""
+"""Settings → parts: the only file that names concrete adapters, each imported only when it is chosen."""
 
 from __future__ import annotations
 
@@ -17,10 +17,6 @@ from slipstream.answer.route import Router
 from slipstream.ingest.ledger import Ledger
 from slipstream.ingest.run import Ingestor
 from slipstream.models.base import Encoder, LanguageModel
-from slipstream.models.encoder import OpenVinoEncoder
-from slipstream.models.fake_encoder import FakeEncoder
-from slipstream.models.fake_llm import FakeLanguageModel
-from slipstream.models.llm_local import OpenVinoLanguageModel
 from slipstream.models.provision import Provisioner
 from slipstream.observe.metrics import Metrics
 from slipstream.observe.tracing import tracer_from_environment
@@ -31,8 +27,6 @@ from slipstream.runtime.workers import Worker
 from slipstream.service import Parts, Slipstream
 from slipstream.settings import Settings
 from slipstream.stores.base import Store
-from slipstream.stores.memory import MemoryStore
-from slipstream.stores.qdrant_edge import QdrantEdgeStore
 from slipstream.types import Encoding, Tier
 
 _QUERY_TOKENS = 64
@@ -64,7 +58,7 @@ def build(settings: Settings, provisioner: Provisioner | None = None) -> Slipstr
         max_waiting=_MAX_QUERIES_WAITING,
         metrics=metrics,
     )
-    generate = Generator(models)
+    generate = Generator(models, metrics.token_gap)
     pipeline = Pipeline(
         Planner(Ladder(StageCosts()), settings.retrieval, tuple(models)),
         Rewriter(),
@@ -95,13 +89,21 @@ def build(settings: Settings, provisioner: Provisioner | None = None) -> Slipstr
 
 def build_encoder(settings: Settings, provisioner: Provisioner) -> Encoder:
     if settings.models.encoder == "fake":
+        from slipstream.models.fake_encoder import FakeEncoder
+
         return FakeEncoder()
+    from slipstream.models.encoder import OpenVinoEncoder
+
     return OpenVinoEncoder(provisioner.ensure(settings.models.encoder, "encoder").path, settings.encoder)
 
 
 def build_store(settings: Settings, encoder: Encoder) -> Store:
     if settings.data.store == "memory":
+        from slipstream.stores.memory import MemoryStore
+
         return MemoryStore(dimensions=encoder.dimensions)
+    from slipstream.stores.qdrant_edge import QdrantEdgeStore
+
     return QdrantEdgeStore(Path(settings.data.dir) / "passages", dimensions=encoder.dimensions, encoder=encoder.name)
 
 
@@ -112,6 +114,10 @@ def _models(settings: Settings, provisioner: Provisioner) -> dict[Tier, Language
 
 def _model(name: str, settings: Settings, provisioner: Provisioner) -> LanguageModel:
     if name == "fake":
+        from slipstream.models.fake_llm import FakeLanguageModel
+
         return FakeLanguageModel()
+    from slipstream.models.llm_local import OpenVinoLanguageModel
+
     ready = provisioner.ensure(name, "llm")
     return OpenVinoLanguageModel(ready.path, name=ready.name, languages=ready.languages, settings=settings.engine)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -50,6 +49,22 @@ class Span:
         return 0.0 if self.end_s is None else self.end_s - self.start_s
 
 
+class Stage:
+    """Closes a span; a class and not a generator, since a request opens a dozen."""
+
+    __slots__ = ("_call", "_span")
+
+    def __init__(self, call: Call, span: Span) -> None:
+        self._call = call
+        self._span = span
+
+    def __enter__(self) -> Span:
+        return self._span
+
+    def __exit__(self, *raised: object) -> None:
+        self._span.end_s = self._call.elapsed_s()
+
+
 @dataclass(slots=True)
 class Call:
     """One admitted request: the only mutable thing beside the path.
@@ -73,20 +88,16 @@ class Call:
     def elapsed_s(self) -> float:
         return self.clock() - self.began_s
 
-    @contextmanager
-    def stage(self, name: str, **detail: str | int | float | bool) -> Iterator[Span]:
-        """Times a stage; the span is kept even when the stage raises."""
-        span = Span(name, self.elapsed_s(), detail=dict(detail))
+    def stage(self, name: str, **detail: str | int | float | bool) -> Stage:
+        """Times a stage: `with call.stage("rerank") as span`. The span is kept even when the stage raises."""
+        span = Span(name, self.elapsed_s(), detail=detail)
         self.spans.append(span)
-        try:
-            yield span
-        finally:
-            span.end_s = self.elapsed_s()
+        return Stage(self, span)
 
     def mark(self, name: str, **detail: str | int | float | bool) -> None:
         """Records an instant, such as the first token."""
         now = self.elapsed_s()
-        self.spans.append(Span(name, now, now, dict(detail)))
+        self.spans.append(Span(name, now, now, detail))
 
     def degrade(self, what: str) -> None:
         if what not in self.degraded:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -26,7 +25,7 @@ from slipstream.runtime.warmup import Readiness, Step, warm_up
 from slipstream.runtime.workers import Worker
 from slipstream.settings import Settings
 from slipstream.stores.base import Store
-from slipstream.types import Candidate, Encoding, Event, Finished, Passages, Question, Scalar, Scope, Tier, Token
+from slipstream.types import Candidate, Encoding, Event, Passages, Question, Scalar, Scope, Tier
 
 _OPTIMIZE_EVERY_S = 20.0
 """How often the store is asked whether its index has work to do."""
@@ -177,7 +176,7 @@ class Slipstream:
                 permit = self._parts.admission.admit(call.tenant, self._estimated_tokens(question), call.deadline)
                 await stack.enter_async_context(permit)
             stack.callback(self._finished, call)
-            yield await stack.enter_async_context(aclosing(self._events(question, call)))
+            yield await stack.enter_async_context(aclosing(self._parts.pipeline.answer(question, call)))
 
     async def search(self, question: Question, call: Call, *, mode: Mode, limit: int, rerank: bool) -> SearchResult:
         pipeline = self._parts.pipeline
@@ -194,19 +193,6 @@ class Slipstream:
             if kind == "query":
                 return await self._parts.batcher.submit_many(texts)
             return await self._parts.encoder.encode(texts, kind)
-
-    async def _events(self, question: Question, call: Call) -> AsyncGenerator[Event, None]:
-        last_s: float | None = None
-        async with aclosing(self._parts.pipeline.answer(question, call)) as events:
-            async for event in events:
-                if isinstance(event, Token):
-                    now_s = time.monotonic()
-                    if last_s is not None:
-                        self.metrics.token_gap(now_s - last_s)
-                    last_s = now_s
-                elif isinstance(event, Finished):
-                    self.metrics.used(event.answer.usage)
-                yield event
 
     def _finished(self, call: Call) -> None:
         self._parts.pipeline.plan.learn(call)

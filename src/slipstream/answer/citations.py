@@ -6,6 +6,8 @@ import re
 
 _MARKER = re.compile(r"\s?[\[【]\s*(\d{1,3}(?:\s*[,，、]\s*\d{1,3})*)\s*[\]】]")
 _OPEN = re.compile(r"\s?(?:[\[【][\d\s,，、]{0,16})?$")
+_SPECIAL = re.compile(r"[\[【`]|\s$")
+"""Text without any of these can neither hold nor begin a marker, nor open code."""
 _NUMBER = re.compile(r"\d+")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_)\]]")
 
@@ -26,6 +28,9 @@ class CitationFilter:
         self.cited: list[int] = []
 
     def feed(self, text: str) -> str:
+        if not self._held and text and not _SPECIAL.search(text):
+            self._before = text[-1]
+            return text
         text = self._held + text
         opening = _OPEN.search(text)
         cut = opening.start() if opening else len(text)

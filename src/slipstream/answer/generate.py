@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
 
 from slipstream.answer import prompts
-from slipstream.call import Call
+from slipstream.call import Call, Clock
 from slipstream.models.base import LanguageModel
 from slipstream.types import Prompt, Route, Tier, Token, Usage
 
@@ -13,8 +14,16 @@ from slipstream.types import Prompt, Route, Tier, Token, Usage
 class Generator:
     """Streams from the model of the route's tier, and marks the first token on the call."""
 
-    def __init__(self, models: Mapping[Tier, LanguageModel]) -> None:
+    def __init__(
+        self,
+        models: Mapping[Tier, LanguageModel],
+        on_gap: Callable[[float], None] = lambda _: None,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        """`on_gap` takes the seconds between one piece of a stream and the next."""
         self._models = models
+        self._on_gap = on_gap
+        self._clock = clock
 
     async def __call__(self, prompt: Prompt, route: Route, call: Call) -> AsyncGenerator[Token, None]:
         """Closing the generator cancels the generation and frees its slot."""
@@ -23,16 +32,20 @@ class Generator:
             if model is None:
                 yield Token(quotation(prompt), 0, "stop", Usage())
                 return
-            count = 0
+            last_s: float | None = None
             async with model.generate(prompt.messages, route.sampling, call) as tokens:
                 async for token in tokens:
-                    if not count:
+                    now_s = self._clock()
+                    if last_s is None:
                         call.mark("first_token")
-                    count += token.count
-                    yield token
+                    else:
+                        self._on_gap(now_s - last_s)
+                    last_s = now_s
                     if token.usage is not None:
                         span.detail["tokens"] = token.usage.completion_tokens
+                        span.detail["prompt_tokens"] = token.usage.prompt_tokens
                         span.detail["cached_tokens"] = token.usage.cached_tokens
+                    yield token
 
     def model_name(self, route: Route) -> str:
         model = self._models.get(route.tier)

@@ -15,6 +15,9 @@ from slipstream.stores.base import Store
 from slipstream.text.sentences import sentences
 from slipstream.types import Candidates, Evidence, Hit, Matrix, Passage, Passages, Question, Scorer, TokenVectors
 
+_INLINE_MULTIPLICATIONS = 1_000_000
+"""Below this (about 0.1 ms) handing the work to a thread costs more than doing it."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
@@ -66,7 +69,11 @@ class Reranker:
             self._store.fetch(ids, question.scope), self._store.fetch_tokens(ids, question.scope)
         )
         scores = {hit.passage_id: hit.score for hit in hits}
-        return await self._worker.run(_mark, candidates.encoding.tokens, passages, vectors, scores, scorer)
+        query_tokens = candidates.encoding.tokens
+        work = query_tokens.size * sum(len(v.tokens) for v in vectors.values())
+        if work <= _INLINE_MULTIPLICATIONS:
+            return _mark(query_tokens, passages, vectors, scores, scorer)
+        return await self._worker.run(_mark, query_tokens, passages, vectors, scores, scorer)
 
 
 def _mark(

@@ -154,15 +154,17 @@ def _common(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
 
 def _pack(section: _Section, limits: ChunkLimits) -> Iterator[Chunk]:
     """Fills chunks evenly, so that no section ends in a crumb."""
-    total = section.tokens
     limit = min(section.cap, int(limits.target * _SLACK))
-    share = total if total <= limit else total / -(-total // limits.target)
+    left = section.tokens
+    share = _share(left, limit, limits.target)
     held: list[_Atom] = []
     tokens = 0
     for atom in section.atoms:
-        if held and (tokens + atom.tokens > limit or tokens + atom.tokens / 2 > share):
+        full = tokens + atom.tokens > limit or tokens + atom.tokens / 2 > share
+        if full and not all(one.leads for one in held):
             leading = _trailing_leads(held)
             yield _chunk(section, held[: len(held) - len(leading)])
+            share = _share(left + sum(one.tokens for one in leading), limit, limits.target)
             held = leading or _overlap(held, min(limits.overlap, limit - atom.tokens))
             tokens = sum(one.tokens for one in held)
         if held and tokens + atom.tokens > section.cap:  # a lead-in and a code block that fill a chunk each
@@ -170,8 +172,14 @@ def _pack(section: _Section, limits: ChunkLimits) -> Iterator[Chunk]:
             held, tokens = [], 0
         held.append(atom)
         tokens += atom.tokens
+        left -= atom.tokens
     if held:
         yield _chunk(section, held)
+
+
+def _share(left: int, limit: int, target: int) -> float:
+    """Tokens for the next chunk, so that what is left falls into equal parts."""
+    return left if left <= limit else left / -(-left // target)
 
 
 def _trailing_leads(held: list[_Atom]) -> list[_Atom]:

@@ -37,7 +37,7 @@ class Writer:
         The new passages are in before the old ones go, so a search finds one version or the other.
         """
         keys = [document.key for document in documents]
-        before = [await self._ledger.get(key) for key in keys]
+        before = await self._ledger.get_many(keys)
         await self._ledger.begin(keys, [document.version for document in documents])
         try:
             await self._upsert(passage for document in documents for passage in document.passages())
@@ -85,8 +85,7 @@ class Writer:
         await self._store.delete_document(record.tenant, record.collection, record.id, except_version=record.version)
 
     async def _undo(self, keys: Sequence[DocumentKey]) -> None:
-        for key in keys:
-            record = await self._ledger.get(key)
+        for record in await self._ledger.get_many(keys):
             if record is not None and record.state != "ready":
                 await self._repair(record)
 

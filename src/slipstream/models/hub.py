@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -13,7 +14,6 @@ from slipstream.models.ready import ModelKind, Progress, ProgressSink
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
-    from tqdm import tqdm
 
 PREFIX = "hf:"
 _REACH_S = 10.0
@@ -72,25 +72,28 @@ def fetch_hub(
             f"The hub has no repository {ref.repository} that you may read. Correct the name, accept its licence on "
             "the hub, or set HF_TOKEN."
         ) from error
-    except (httpx.HTTPError, errors.HfHubHTTPError, errors.LocalEntryNotFoundError, *_transport_errors()) as error:
+    except _unreachable() as error:
         raise Unavailable(
             f"The hub could not be reached for {ref.repository}. Check the network (HF_ENDPOINT names a mirror), "
             "or use a model of the catalogue: `slipstream models list`."
         ) from error
 
 
-def _transport_errors() -> tuple[type[Exception], ...]:
-    """What the HTTP client that the hub's package uses raises; newer releases bring their own."""
+def _unreachable() -> tuple[type[Exception], ...]:
+    """What failing to reach the hub raises; newer releases of its package bring an HTTP client of their own."""
+    from huggingface_hub import errors
+
+    known = (httpx.HTTPError, errors.HfHubHTTPError, errors.LocalEntryNotFoundError, ConnectionError, TimeoutError)
     try:
         from httpx2 import HTTPError
     except ImportError:
-        return (ConnectionError, TimeoutError)
-    return (HTTPError, ConnectionError, TimeoutError)
+        return known
+    return (*known, HTTPError)
 
 
 def _download(api: HfApi, ref: HubRef, kind: ModelKind, target_dir: Path, progress: ProgressSink) -> tuple[Path, ...]:
     tree = api.list_repo_tree(ref.repository, recursive=True)
-    sizes = {entry.path: int(entry.size) for entry in tree if hasattr(entry, "size")}
+    sizes = {entry.path: int(entry.size) for entry in tree if hasattr(entry, "size") and ".." not in entry.path}
     wanted = wanted_files(ref, kind, frozenset(sizes))
     watched = _watched(ref.name, progress, sum(sizes[name] for name in wanted))
     return tuple(
@@ -98,13 +101,12 @@ def _download(api: HfApi, ref: HubRef, kind: ModelKind, target_dir: Path, progre
     )
 
 
-def _watched(model: str, progress: ProgressSink, total_bytes: int) -> type[tqdm[NoReturn]]:
+def _watched(model: str, progress: ProgressSink, total_bytes: int) -> Any:
     """The hub's package reports through a progress bar class: one that draws nothing and tells ours."""
-    from tqdm import tqdm
-
+    tqdm: Any = importlib.import_module("tqdm").tqdm
     done_bytes = 0
 
-    class Watched(tqdm):  # type: ignore[type-arg]
+    class Watched(tqdm):  # type: ignore[misc]
         def __init__(self, *args: object, **kwargs: object) -> None:
             super().__init__(disable=True)
 

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
-from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
 
-from slipstream.call import Call
+from slipstream.call import Call, Span
 from slipstream.observe.gauges import AdmissionFigures, AdmissionGauges, EngineFigures, EngineGauges
+from slipstream.observe.histogram import FastHistogram
 from slipstream.types import Usage
 
-M = TypeVar("M", bound=MetricWrapperBase)
+M = TypeVar("M", covariant=True)
+C = TypeVar("C")
+
+
+class _Family(Protocol[M]):
+    """A metric with labels: hands out one child for each set of values."""
+
+    def labels(self, *values: str) -> M: ...
+
 
 MAX_LABEL_VALUES = 64
 """Further values of a label are counted as "other": a metric's size never depends on what callers send."""
@@ -22,14 +30,14 @@ _SLOW_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 1
 _ITEMS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
-class _Labelled(Generic[M]):
+class _Labelled(Generic[C]):
     """A metric's children by label values: looked up once each, and bounded in number."""
 
-    def __init__(self, metric: M) -> None:
+    def __init__(self, metric: _Family[C]) -> None:
         self._metric = metric
-        self._children: dict[tuple[str, ...], M] = {}
+        self._children: dict[tuple[str, ...], C] = {}
 
-    def __call__(self, *values: str) -> M:
+    def __call__(self, *values: str) -> C:
         child = self._children.get(values)
         if child is None:
             known = values if len(self._children) < MAX_LABEL_VALUES else tuple("other" for _ in values)
@@ -83,6 +91,7 @@ class Metrics:
                 self._evidence_s.observe(span.end_s)
             if span.name == "generate":
                 self._answers(str(span.detail.get("tier", "unknown"))).inc()
+                self.used(_usage(span))
         for what in call.degraded:
             self._degraded(what).inc()
 
@@ -126,5 +135,16 @@ class Metrics:
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"slipstream_{name}", text, labels, registry=self.registry)
 
-    def _histogram(self, name: str, text: str, buckets: Sequence[float], *labels: str) -> Histogram:
-        return Histogram(f"slipstream_{name}", text, labels, buckets=buckets, registry=self.registry)
+    def _histogram(self, name: str, text: str, buckets: Sequence[float], *labels: str) -> FastHistogram:
+        histogram = FastHistogram(f"slipstream_{name}", text, buckets, labels)
+        self.registry.register(histogram)
+        return histogram
+
+
+def _usage(span: Span) -> Usage:
+    """What the span of a generation says of its tokens; zeros when it was cut short."""
+    return Usage(
+        prompt_tokens=int(span.detail.get("prompt_tokens", 0)),
+        completion_tokens=int(span.detail.get("tokens", 0)),
+        cached_tokens=int(span.detail.get("cached_tokens", 0)),
+    )

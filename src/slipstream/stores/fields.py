@@ -6,7 +6,19 @@ from slipstream.errors import InvalidRequest
 from slipstream.types import And, Filter, Match, Not, Or, Passage, Range, Scalar, Scope
 
 OWN_FIELDS = frozenset(
-    ("tenant", "collection", "document_id", "version", "position", "title", "source", "type", "time", "language", "page")
+    (
+        "tenant",
+        "collection",
+        "document_id",
+        "version",
+        "position",
+        "title",
+        "source",
+        "type",
+        "time",
+        "language",
+        "page",
+    )
 )
 """Metadata of the same name is reached as `metadata.<name>`."""
 

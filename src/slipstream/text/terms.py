@@ -23,11 +23,11 @@ _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _VOWEL = re.compile("[aeiouy]")
 
-_STOP = frozenset(
+_STOP_WORDS = (
     "a about an and any are as at be been but by can could did do does for from had has have he her his how i if in "
     "into is it its many may me much my name no not of on or our s she should so such t tell than that the their them "
     "then there these they this to us was we were what when where which who whom whose why will with would you your "
-    "的 了 是 在 和 与 及 吗 呢 吧 啊 也 都 就 被 把 对 为 有 我 你 他 她 它 这 那".split()
+    "的 了 是 在 和 与 及 吗 呢 吧 啊 也 都 就 被 把 对 为 有 我 你 他 她 它 这 那"
 )
 
 
@@ -58,7 +58,7 @@ def query_terms(text: str) -> list[str]:
         else:
             found += _words(chunk)
     distinct = list(dict.fromkeys(found))
-    return [term for term in distinct if term not in _STEMMED_STOP] or distinct
+    return [term for term in distinct if term not in _STOP] or distinct
 
 
 def stem(word: str) -> str:
@@ -118,4 +118,4 @@ def _split(piece: str) -> Iterator[str]:
             yield from words
 
 
-_STEMMED_STOP = _STOP | {stem(word) for word in _STOP}
+_STOP = frozenset(stem(word) for word in _STOP_WORDS.split())

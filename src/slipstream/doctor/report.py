@@ -1,4 +1,4 @@
-"""`slipstream doctor`: looks at machine, disks, models, data and network, and says what to do about what is wrong."""
+"""Runs the checks, and shows what they found in a terminal or as JSON."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from slipstream.doctor_checks import Check, check_machine, check_models, check_network, check_storage
+from slipstream.doctor.check import Check
+from slipstream.doctor.machine import check_machine
+from slipstream.doctor.models import check_models
+from slipstream.doctor.network import check_network
+from slipstream.doctor.storage import check_storage
 from slipstream.settings import Settings
-
-__all__ = ["Check", "DoctorReport", "render", "run_doctor"]
 
 _SIGNS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red")}
 _GROUPS: tuple[Callable[[Settings], Iterable[Check]], ...] = (

@@ -1,0 +1,186 @@
+"""The directory of an embedded store: who holds it, what it was made for, which shard in it is current."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from slipstream.errors import ConfigError, DataError
+
+FORMAT = 1
+_COPY_BYTES = 1 << 22
+_SHARD = "shard-{:06}"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What is stored; kept in store.json."""
+
+    format: int
+    dimensions: int
+    encoder: str
+    """Name of the encoder whose vectors these are; empty when the caller named none."""
+    generation: int
+    """Number of the shard directory in use; 0 before the first one is complete."""
+
+
+class EdgeDirectory:
+    """Every method blocks and belongs on a worker."""
+
+    def __init__(self, path: Path, *, dimensions: int, encoder: str = "") -> None:
+        self.path = path
+        self.manifest = Manifest(FORMAT, dimensions, encoder, 0)
+        self._lock = FileLock(path / "store.lock", timeout=0, thread_local=False)
+
+    @property
+    def tokens(self) -> Path:
+        return self.path / "tokens"
+
+    def shard(self, generation: int) -> Path:
+        return self.path / _SHARD.format(generation)
+
+    @property
+    def current(self) -> Path:
+        return self.shard(self.manifest.generation)
+
+    def acquire(self) -> None:
+        """Takes the directory for this process and reads what it holds.
+
+        Raises ConfigError when it is held or cannot be written, DataError when it was made for other settings.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire()
+        except Timeout:
+            raise ConfigError(
+                f"The data directory {self.path} is in use by process {self._holder()}. Stop that process, send your "
+                "requests to it, or set data.dir to another directory."
+            ) from None
+        except OSError as error:
+            raise ConfigError(f"The data directory {self.path} cannot be used: {error.strerror}.") from None
+        try:
+            (self.path / "store.pid").write_text(str(os.getpid()))
+            self._read()
+            self.drop_others()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def commit(self, generation: int) -> None:
+        """Makes a complete shard the current one, atomically and for good."""
+        manifest = replace(self.manifest, generation=generation)
+        draft = self.path / "store.json.new"
+        with draft.open("w") as file:
+            json.dump(asdict(manifest), file)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self.path / "store.json")
+        sync_directory(self.path)
+        self.manifest = manifest
+
+    def copy_to(self, generation: int) -> None:
+        """Copies the current shard; nothing may write to it meanwhile."""
+        shutil.rmtree(self.shard(generation), ignore_errors=True)
+        shutil.copytree(self.current, self.shard(generation), copy_function=_copy_without_holes)
+
+    def drop_others(self) -> None:
+        """Removes shards that are not current: an interrupted optimization's, or the one it replaced."""
+        for shard in self.path.glob("shard-*"):
+            if shard != self.current:
+                shutil.rmtree(shard, ignore_errors=True)
+
+    def bytes_on_disk(self) -> int:
+        return sum(path.stat().st_blocks * 512 for path in self.path.rglob("*") if path.is_file())
+
+    def _read(self) -> None:
+        path = self.path / "store.json"
+        if not path.exists():
+            if any(self.tokens.glob("*.tokens")):
+                raise DataError(f"{path} is missing beside stored passages. Restore it, or empty {self.path}.")
+            return self.commit(0)
+        try:
+            stored = Manifest(**json.loads(path.read_text()))
+        except (ValueError, TypeError):
+            raise DataError(f"{path} is not readable as a manifest. Restore it, or empty {self.path}.") from None
+        self._check(stored)
+        self.manifest = replace(stored, encoder=stored.encoder or self.manifest.encoder)
+        return None
+
+    def _check(self, stored: Manifest) -> None:
+        wanted = self.manifest
+        for name, have, want in (
+            ("format", stored.format, wanted.format),
+            ("dimensions", stored.dimensions, wanted.dimensions),
+            ("encoder", stored.encoder or wanted.encoder, wanted.encoder or stored.encoder),
+        ):
+            if have != want:
+                raise DataError(
+                    f"The passages in {self.path} were stored with {name} {have}, and the settings ask for {want}. "
+                    "Go back to that setting, or set data.dir to another directory and ingest again."
+                )
+
+    def _holder(self) -> str:
+        try:
+            return (self.path / "store.pid").read_text().strip() or "unknown"
+        except OSError:
+            return "unknown"
+
+
+def sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_log(shard: Path) -> None:
+    """Forces the shard's write-ahead log to disk from outside the process that writes it."""
+    log = shard / "wal"
+    for name in os.listdir(log):
+        descriptor = os.open(log / name, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _copy_without_holes(source: str, target: str) -> None:
+    """Copies data only: the engine lays its files out with large holes, which a plain copy would fill with zeros."""
+    with open(source, "rb") as old, open(target, "wb") as new:
+        size = os.fstat(old.fileno()).st_size
+        new.truncate(size)
+        for start, end in _data_spans(old.fileno(), size):
+            os.lseek(old.fileno(), start, os.SEEK_SET)
+            os.lseek(new.fileno(), start, os.SEEK_SET)
+            while start < end:
+                piece = os.read(old.fileno(), min(end - start, _COPY_BYTES))
+                if not piece:
+                    break
+                start += os.write(new.fileno(), piece)
+
+
+def _data_spans(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
+    if not hasattr(os, "SEEK_DATA"):
+        yield 0, size
+        return
+    end = 0
+    while end < size:
+        try:
+            start = os.lseek(descriptor, end, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
+                return
+            raise
+        end = os.lseek(descriptor, start, os.SEEK_HOLE)
+        yield start, end

@@ -1,0 +1,92 @@
+"""The process that holds a Qdrant Edge shard: reads requests from its input, answers on its output, in order.
+
+It ends when its input does, so it never outlives the server that started it by more than one operation.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from slipstream.errors import Bug, DataError, SlipstreamError, Unavailable
+from slipstream.stores.edge_protocol import Reply, Request, pack, read_request
+from slipstream.stores.edge_shard import EdgeShard
+
+_PREDECESSOR_S = 20.0
+"""How long a killed server's host may still need for the operation it is in."""
+
+
+class EdgeHost:
+    """Runs requests against the one shard it holds."""
+
+    def __init__(self) -> None:
+        self._shard: EdgeShard | None = None
+
+    def answer(self, request: Request) -> Reply:
+        try:
+            return Reply(request.number, self._run(request.operation, request.arguments))
+        except SlipstreamError as error:
+            return Reply(request.number, error=error)
+        except Exception as error:  # the engine raises bare Exception for everything
+            return Reply(request.number, error=_mapped(request.operation, error))
+
+    def _run(self, operation: str, arguments: tuple[Any, ...]) -> Any:
+        if operation == "create":
+            self._shard = EdgeShard.create(*arguments)
+            return self._shard.flush()
+        if operation == "load":
+            self._shard = _load(*arguments)
+            return None
+        if self._shard is None:
+            raise Bug("The store process was asked for work before it held a shard.")
+        return getattr(self._shard, operation)(*arguments)
+
+
+def _load(directory: Path) -> EdgeShard:
+    """Waits for the host of a killed server to end: the caller holds the lock, so nobody else is there."""
+    give_up = time.monotonic() + _PREDECESSOR_S
+    while True:
+        try:
+            return EdgeShard.load(directory)
+        except Exception as error:
+            if "WouldBlock" not in str(error) or time.monotonic() > give_up:
+                raise
+            time.sleep(0.02)
+
+
+def _mapped(operation: str, error: Exception) -> SlipstreamError:
+    text = str(error)
+    if "No space left" in text or "os error 28" in text or "StorageFull" in text:
+        return Unavailable("The disk with the data directory is full. Free some space; nothing acknowledged is lost.")
+    if "WouldBlock" in text:
+        return Unavailable("Another process still holds the passages. Stop it, then start again.")
+    if operation == "load":
+        return DataError(f"The stored passages cannot be opened ({text}). Restore the data directory or ingest again.")
+    if isinstance(error, ValueError | TypeError | OverflowError | UnicodeError):
+        return DataError(f"The store cannot keep or look up this value ({text}).")
+    return Bug(f"The store failed during {operation}: {text}")
+
+
+def main() -> None:
+    os.nice(int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server closes us in order
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a library prints must not end up between replies
+    host = EdgeHost()
+    while (request := read_request(sys.stdin.buffer)) is not None:
+        reply = host.answer(request)
+        try:
+            replies.write(pack(reply))
+            replies.flush()
+        except BrokenPipeError:
+            return
+        if request.operation == "close":
+            return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""One optimization: copy the shard, rebuild the copy in a patient process, replay later writes, change over."""
+
+from __future__ import annotations
+
+import shutil
+from collections import deque
+from typing import Any
+
+from slipstream.runtime.workers import Worker
+from slipstream.stores.edge_client import EdgeClient
+from slipstream.stores.edge_directory import EdgeDirectory, sync_log
+
+_LAST_WRITES = 8
+"""Writes left to replay while others wait."""
+
+
+class Rebuild:
+    """begin → run → finish, and clean_up whatever happened. The current shard goes on; a crash costs nothing."""
+
+    def __init__(self, directory: EdgeDirectory, worker: Worker, current: EdgeClient) -> None:
+        self._directory = directory
+        self._worker = worker
+        self._replaced = current
+        self._generation = directory.manifest.generation + 1
+        self._shard = directory.shard(self._generation)
+        self._next: EdgeClient | None = None
+        self._journal: deque[tuple[str, Any]] = deque()
+        self._done = False
+
+    async def begin(self) -> None:
+        """Copies the shard. No write may be under way."""
+        await self._replaced.call("flush")
+        await self._worker.run(self._directory.copy_to, self._generation)
+
+    def remember(self, operation: str, argument: Any) -> None:
+        """A write that the copy has not seen."""
+        self._journal.append((operation, argument))
+
+    async def run(self) -> None:
+        """The long part: graph and term index, then most of what was written meanwhile."""
+        patient = await EdgeClient.start(niceness=15)
+        try:
+            await patient.call("load", self._shard)
+            await patient.call("optimize")
+        finally:
+            await patient.close()
+        self._next = await EdgeClient.start()
+        await self._next.call("load", self._shard)
+        while len(self._journal) > _LAST_WRITES:
+            await self._replay()
+
+    async def finish(self) -> EdgeClient:
+        """Replays the rest and makes the copy current. No write may be under way. Returns its process."""
+        assert self._next is not None  # run() came first
+        while self._journal:
+            await self._replay()
+        await self._worker.run(sync_log, self._shard)
+        await self._worker.run(self._directory.commit, self._generation)
+        self._done = True
+        return self._next
+
+    async def clean_up(self) -> None:
+        """Ends the process that is no longer needed and removes its shard."""
+        unused = self._replaced if self._done else self._next
+        if unused is not None:
+            await unused.close()
+        if not self._done:
+            await self._worker.run(shutil.rmtree, self._shard, ignore_errors=True)
+        else:
+            await self._worker.run(self._directory.drop_others)
+
+    async def _replay(self) -> None:
+        assert self._next is not None
+        await self._next.call(*self._journal[0])
+        self._journal.popleft()

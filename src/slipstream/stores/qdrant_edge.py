@@ -1,0 +1,282 @@
+"""The embedded store: Qdrant Edge for vectors, terms and payload, token vectors in files beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from slipstream.errors import Unavailable
+from slipstream.runtime.workers import Worker
+from slipstream.stores import bm25
+from slipstream.stores.base import StoreInfo
+from slipstream.stores.edge_client import EdgeClient
+from slipstream.stores.edge_directory import EdgeDirectory, sync_log
+from slipstream.stores.edge_protocol import EdgeCounts, EdgePoint, Page, TokenPlace
+from slipstream.stores.edge_rebuild import Rebuild
+from slipstream.stores.token_files import TokenFiles
+from slipstream.stores.writing import check_writable, is_passage_id
+from slipstream.types import (
+    And,
+    Filter,
+    Hit,
+    IndexedPassage,
+    Match,
+    Matrix,
+    Not,
+    Passage,
+    Scope,
+    TokenVectors,
+    Vector,
+)
+
+T = TypeVar("T")
+
+_WRITE_BATCH = 64
+"""Passages a write hands to the shard at once: searches wait behind it for a few milliseconds."""
+_REBUILD_AFTER = 5_000
+"""Changes that are worth a rebuild in a small collection; in a larger one a tenth of it."""
+_RESERVE_BYTES = 192 << 20
+"""The engine maps its files with holes: a disk that fills up under them kills the process that holds them."""
+
+
+def free_bytes(path: Path) -> int:
+    return shutil.disk_usage(path).free
+
+
+class QdrantEdgeStore:
+    """Passages on this machine, held by one server.
+
+    The shard lives in a process of its own, because the engine keeps the interpreter lock while it works. Writes
+    are on disk (fsync) when they return. `optimize` rebuilds a copy in a second process and then changes over.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        dimensions: int,
+        encoder: str = "",
+        free: Callable[[Path], int] = free_bytes,
+    ) -> None:
+        self.dimensions = dimensions
+        self._directory = EdgeDirectory(directory, dimensions=dimensions, encoder=encoder)
+        self._tokens = TokenFiles(self._directory.tokens, dimensions)
+        self._free = free
+        self._client: EdgeClient | None = None
+        self._rebuild: Rebuild | None = None
+        self._writing = asyncio.Lock()
+        self._optimizing = asyncio.Lock()
+        self._changes = 0
+        self._passages = 0
+
+    async def open(self) -> None:
+        self._writer = Worker("store-write")
+        self._searcher = Worker("store-search", threads=2)
+        await self._writer.run(self._directory.acquire)
+        try:
+            self._client = await EdgeClient.start()
+            if self._directory.manifest.generation:
+                await self._client.call("load", self._directory.current)
+            else:
+                await self._client.call("create", self._directory.shard(1), self.dimensions)
+                await self._writer.run(self._directory.commit, 1)
+            await self._writer.run(self._tokens.open)
+            counts: EdgeCounts = await self._client.call("counts")
+        except BaseException:
+            await self._abandon()
+            raise
+        self._passages = counts.points
+        self._changes = counts.points - counts.indexed if counts.points > _REBUILD_AFTER else 0
+
+    async def close(self) -> None:
+        async with self._optimizing, self._writing:
+            if self._client is None:
+                return
+            if self._client.alive:
+                await self._client.call("flush")
+            await self._writer.run(self._tokens.close)
+            await self._abandon()
+
+    async def upsert(self, passages: Sequence[IndexedPassage]) -> None:
+        check_writable(passages, self.dimensions)
+        for start in range(0, len(passages), _WRITE_BATCH):
+            async with self._writing:
+                await self._upsert(passages[start : start + _WRITE_BATCH])
+
+    async def delete_document(
+        self, tenant: str, collection: str, document_id: str, *, except_version: str | None = None
+    ) -> None:
+        clauses: list[Filter] = [Match("document_id", (document_id,))]
+        if except_version is not None:
+            clauses.append(Not(Match("version", (except_version,))))
+        await self.delete_scope(Scope(tenant, (collection,), And(tuple(clauses))))
+
+    async def delete_scope(self, scope: Scope) -> None:
+        async with self._writing:
+            self._changes += await self._call("count", scope)
+            await self._write("delete", scope)
+
+    async def search_dense(self, vector: Vector, scope: Scope, limit: int) -> list[Hit]:
+        hits: list[Hit] = await self._call("dense", vector, scope, limit) if limit > 0 else []
+        return hits
+
+    async def search_sparse(self, text: str, scope: Scope, limit: int) -> list[Hit]:
+        terms = bm25.question_terms(text)
+        hits: list[Hit] = await self._call("sparse", terms, scope, limit) if terms and limit > 0 else []
+        return hits
+
+    async def score_tokens(self, tokens: Matrix, passage_ids: Sequence[str], scope: Scope) -> list[Hit]:
+        def score(places: list[TokenPlace]) -> list[Hit]:
+            hits = [Hit(place.passage_id, self._tokens.max_sim(tokens, place)) for place in places]
+            return sorted(hits, key=lambda hit: (-hit.score, hit.passage_id))
+
+        return await self._with_places(score, passage_ids, scope)
+
+    async def fetch(self, passage_ids: Sequence[str], scope: Scope) -> list[Passage]:
+        ids = _distinct(passage_ids)
+        found: list[Passage] = await self._call("fetch", ids, scope) if ids else []
+        by_id = {passage.id: passage for passage in found}
+        return [by_id[passage_id] for passage_id in ids if passage_id in by_id]
+
+    async def fetch_tokens(self, passage_ids: Sequence[str], scope: Scope) -> dict[str, TokenVectors]:
+        def read(places: list[TokenPlace]) -> dict[str, TokenVectors]:
+            return {place.passage_id: self._tokens.read(place) for place in places}
+
+        return await self._with_places(read, passage_ids, scope)
+
+    async def count(self, scope: Scope) -> int:
+        count: int = await self._call("count", scope)
+        return count
+
+    async def scan(self, scope: Scope, batch: int = 256) -> AsyncIterator[list[Passage]]:
+        next_id: str | None = None
+        while True:
+            page: Page = await self._call("page", scope, next_id, batch)
+            if page.points:
+                yield [point for point in page.points if isinstance(point, Passage)]
+            if page.next_id is None:
+                return
+            next_id = page.next_id
+
+    def needs_optimize(self) -> bool:
+        """Whether enough has changed since the last rebuild to make one worth its while."""
+        return self._changes >= max(_REBUILD_AFTER, self._passages // 10)
+
+    async def optimize(self) -> None:
+        """Rebuilds graph and term index in a process of low priority; searches and writes go on meanwhile.
+
+        Raises Unavailable when the disk has no room for a second copy of the shard.
+        """
+        async with self._optimizing:
+            rebuild = Rebuild(self._directory, self._writer, self._open_client())
+            async with self._writing:
+                await self._ensure_room()
+                await rebuild.begin()
+                self._rebuild, self._changes = rebuild, 0
+            try:
+                await rebuild.run()
+                async with self._writing:
+                    self._client = await rebuild.finish()
+            finally:
+                self._rebuild = None
+                await rebuild.clean_up()
+            self._passages = (await self._call("counts")).points
+            await self._compact()
+
+    async def info(self) -> StoreInfo:
+        counts: EdgeCounts = await self._call("counts")
+        size = await self._searcher.run(self._directory.bytes_on_disk)
+        return StoreInfo(counts.points, counts.indexed, counts.segments, size)
+
+    def healthy(self) -> bool:
+        return self._client is not None and self._client.alive
+
+    async def _upsert(self, passages: Sequence[IndexedPassage]) -> None:
+        await self._ensure_room()
+        points = await self._writer.run(self._points, passages)
+        self._changes += len(points)
+        self._passages += len(points)
+        await self._write("upsert", points)
+
+    def _points(self, passages: Sequence[IndexedPassage]) -> list[EdgePoint]:
+        """Token vectors first: a place that the shard names must exist."""
+        points = [
+            EdgePoint(
+                indexed.passage,
+                indexed.encoding.dense,
+                bm25.passage_terms(indexed.passage.text),
+                self._tokens.append(indexed.passage.id, indexed.encoding),
+            )
+            for indexed in passages
+        ]
+        self._tokens.sync()
+        return points
+
+    async def _write(self, operation: str, argument: Any) -> None:
+        if self._rebuild is not None:
+            self._rebuild.remember(operation, argument)
+        await self._call(operation, argument)
+        await self._writer.run(sync_log, self._directory.current)
+
+    async def _compact(self) -> None:
+        """Copies what is still used out of token files that are mostly dead, and removes them."""
+        async with self._writing:
+            places = await self._all_places()
+            dead = await self._writer.run(self._tokens.dead_files, places)
+            for file, kept in dead.items():
+                moved = await self._writer.run(self._tokens.copy_all, kept)
+                await self._write("move", moved)
+                await self._writer.run(self._tokens.remove, file)
+
+    async def _all_places(self) -> list[TokenPlace]:
+        places: list[TokenPlace] = []
+        next_id: str | None = None
+        while True:
+            page: Page = await self._call("all_places", next_id, 1_000)
+            places += [place for place in page.points if isinstance(place, TokenPlace)]
+            next_id = page.next_id
+            if next_id is None:
+                return places
+
+    async def _with_places(self, fn: Callable[[list[TokenPlace]], T], ids: Sequence[str], scope: Scope) -> T:
+        """Runs `fn` over the places of token vectors, once more if they moved between look-up and reading."""
+        for last_try in (False, True):
+            known = _distinct(ids)
+            places: list[TokenPlace] = await self._call("places", known, scope) if known else []
+            try:
+                return await self._searcher.run(fn, places)
+            except FileNotFoundError:
+                if last_try:
+                    raise Unavailable("Token vectors moved twice while being read; ask again.") from None
+        raise AssertionError("unreachable")
+
+    async def _ensure_room(self) -> None:
+        if await self._writer.run(self._free, self._directory.path) < _RESERVE_BYTES:
+            raise Unavailable(
+                f"The disk with {self._directory.path} is nearly full. Free at least {_RESERVE_BYTES >> 20} MiB; "
+                "searches go on, and nothing acknowledged is lost."
+            )
+
+    async def _call(self, operation: str, *arguments: Any) -> Any:
+        return await self._open_client().call(operation, *arguments)
+
+    def _open_client(self) -> EdgeClient:
+        if self._client is None:
+            raise Unavailable("The store is not open.")
+        return self._client
+
+    async def _abandon(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+        await self._writer.run(self._directory.release)
+        await self._writer.close()
+        await self._searcher.close()
+
+
+def _distinct(passage_ids: Sequence[str]) -> list[str]:
+    """Ids that can exist, once each: the engine refuses a whole request for one that is no UUID."""
+    return [passage_id for passage_id in dict.fromkeys(passage_ids) if is_passage_id(passage_id)]
