@@ -129,7 +129,8 @@ def test_shown_in_a_terminal_and_as_json() -> None:
 
     render(report, Console(file=out, width=80))
 
-    assert out.getvalue().splitlines()[:3] == ["✓ disk  Room enough.", "! port  Taken.", "        → Set another."]
+    lines = [line.rstrip() for line in out.getvalue().splitlines()]
+    assert lines[:3] == ["✓ disk  Room enough.", "! port  Taken.", "        → Set another."]
     assert report.ok
     assert report.as_json()["checks"][1] == {
         "name": "port",

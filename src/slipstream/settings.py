@@ -80,8 +80,9 @@ class RetrievalSettings(_Section):
     """Fused candidates that late interaction scores; 0 turns it off."""
     passages: Annotated[int, Field(ge=1, le=50)] = 3
     """Passages cited, and given to the model as far as the budget allows."""
-    min_score: Annotated[float, Field(ge=-1, le=1)] = 0.0
-    """Late-interaction score per query token below which a passage is no evidence."""
+    min_score: Annotated[float, Field(ge=-1, le=1)] | None = None
+    """Late-interaction score per query token below which a passage is no evidence; unset takes the value
+    calibrated for the encoder, or none for an encoder nobody has calibrated."""
 
 
 class AnswerSettings(_Section):
@@ -90,6 +91,11 @@ class AnswerSettings(_Section):
     max_tokens: Annotated[int, Field(ge=1)] = 192
     """Answer length when the request names none."""
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
+    small_reads: Literal["sentences", "passages"] = "sentences"
+    """What the small tier is given: a model of this size answers better, and sooner, from the best sentences."""
+    large_reads: Literal["sentences", "passages"] = "passages"
+    sentences: Annotated[int, Field(ge=1, le=20)] = 2
+    """How many sentences a tier that reads sentences is given."""
 
 
 class AdmissionSettings(_Section):

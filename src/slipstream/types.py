@@ -216,6 +216,15 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True)
+class ScoredSpan:
+    """A sentence of a passage's text with its late-interaction score per query token."""
+
+    start: int
+    end: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """A retrieved passage with its rank score and the sentence that answers best."""
 
@@ -228,6 +237,8 @@ class Evidence:
     sentence_score: float
     sentence_margin: float = 0.0
     """Best minus second-best sentence score in this passage: a crude confidence."""
+    others: tuple[ScoredSpan, ...] = ()
+    """The next best sentences, best first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,10 @@ def run_and_kill(data: Path, root: Path, pick: random.Random) -> set[str]:
     return acknowledged
 
 
+def run_to_the_end(data: Path, root: Path) -> None:
+    subprocess.run([sys.executable, str(CHILD), str(data), str(root)], check=True, stdout=subprocess.DEVNULL)
+
+
 async def check(data: Path, root: Path, acknowledged: set[str]) -> int:
     """The ledger lists what was acknowledged, and the store holds exactly what the ledger lists."""
     encoder = FakeEncoder()
@@ -76,6 +80,6 @@ async def test_killed_while_ingesting_nothing_acknowledged_is_lost_nothing_doubl
     for _ in range(rounds):
         edit(root, pick)
         await check(data, root, run_and_kill(data, root, pick))
-    subprocess.run([sys.executable, str(CHILD), str(data), str(root)], check=True, stdout=subprocess.DEVNULL)
+    run_to_the_end(data, root)
     names = {path.name for path in root.iterdir()}
     assert await check(data, root, names) == len(names)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from slipstream.answer import prompts
 from slipstream.call import Call
@@ -16,6 +17,7 @@ from slipstream.types import Evidence, Language, Message, Passages, Prompt, Ques
 _DELIMITER = re.compile(r"[<＜](?=\s*[/／]?\s*passage)|[<＜](?=[|｜])", re.IGNORECASE)
 """What could pass for our delimiter or a chat template's control token, in any width or case."""
 _KEPT_TURNS = 4
+_INNER_MARKS = str.maketrans("“”", "‘’")
 
 _INLINE_CHARACTERS = 1_000
 """Below this (about 0.3 ms of tokenising) handing the work to a thread costs more than doing it."""
@@ -44,14 +46,15 @@ class Assembler:
             return prompt
 
     def _fit(self, question: Question, passages: Passages, model: LanguageModel, route: Route) -> Prompt:
-        """As many passages as the budget takes, best first; the first is cut rather than dropped."""
+        """As much evidence as the budget takes, best first."""
+        layout = _SENTENCES if self._reads(route.tier) == "sentences" else _PASSAGES
         language = passages.query.language
         room = model.context_tokens - route.sampling.max_tokens
         history = question.history[-_KEPT_TURNS:]
-        bare = model.count_tokens(messages(question, (), history, language))
+        bare = model.count_tokens(layout.messages(question, (), history, language))
         if bare > room:
             history = ()
-            bare = model.count_tokens(messages(question, (), history, language))
+            bare = model.count_tokens(layout.messages(question, (), history, language))
         if bare >= room:
             raise InvalidRequest(
                 f"The question takes {bare} tokens and the answer up to {route.sampling.max_tokens}, but the model "
@@ -59,37 +62,86 @@ class Assembler:
                 code="context_length_exceeded",
                 param="messages",
             )
-        budget = min(self._settings.context_tokens, room - bare)
-        kept: list[Evidence] = []
-        for number, evidence in enumerate(passages.items, 1):
-            cost = model.count_text_tokens(render_passage(number, evidence)) + 1
-            if cost > budget:
-                break
-            budget -= cost
-            kept.append(evidence)
-        rendered = messages(question, kept, history, language)
-        return Prompt(rendered, tuple(kept), model.count_tokens(rendered), language)
+        pieces = layout.pieces(passages, self._settings.sentences)
+        kept = _within(min(self._settings.context_tokens, room - bare), pieces, model)
+        rendered = layout.messages(question, kept, history, language)
+        evidence = passages.items if layout is _SENTENCES else passages.items[: len(kept)]
+        return Prompt(rendered, evidence, model.count_tokens(rendered), language)
+
+    def _reads(self, tier: Tier) -> str:
+        return self._settings.small_reads if tier == "small" else self._settings.large_reads
+
+
+def _within(budget: int, pieces: Sequence[str], model: LanguageModel) -> list[str]:
+    """The longest run of pieces from the first that the budget takes."""
+    kept = []
+    for piece in pieces:
+        budget -= model.count_text_tokens(piece) + 1
+        if budget < 0:
+            break
+        kept.append(piece)
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How evidence is cut into pieces, and how pieces become messages."""
+
+    pieces: Callable[[Passages, int], list[str]]
+    messages: Callable[[Question, Sequence[str], Sequence[Turn], Language], tuple[Message, ...]]
+
+
+def _passage_pieces(passages: Passages, _: int) -> list[str]:
+    return [render_passage(number, item) for number, item in enumerate(passages.items, 1)]
+
+
+def _passage_messages(
+    question: Question, pieces: Sequence[str], history: Sequence[Turn], language: Language
+) -> tuple[Message, ...]:
+    """System message, then one user message: passages, conversation, question."""
+    spoken = prompts.spoken(language)
+    parts = [*pieces, *_conversation(history, language), f"{prompts.QUESTION[spoken]}: {neutralise(question.text)}"]
+    system = "\n\n".join(filter(None, (prompts.SYSTEM[spoken], neutralise(question.instructions))))
+    return Message("system", system), Message("user", "\n\n".join(parts))
+
+
+def _sentence_pieces(passages: Passages, count: int) -> list[str]:
+    """The best sentences of all the evidence, each on one quoted line, best first."""
+    scored = [
+        (score, -rank, item.passage.text[start:end])
+        for rank, item in enumerate(passages.items)
+        for start, end, score in (
+            (*item.sentence, item.sentence_score),
+            *((other.start, other.end, other.score) for other in item.others),
+        )
+    ]
+    scored.sort(key=lambda entry: entry[:2], reverse=True)
+    return [quote(text) for _, _, text in scored[:count]]
+
+
+def _sentence_messages(
+    question: Question, pieces: Sequence[str], history: Sequence[Turn], language: Language
+) -> tuple[Message, ...]:
+    """One user message, quoted lines between; a very small model is thrown off by anything more."""
+    parts = ["\n".join(pieces), *_conversation(history, language), neutralise(question.text)]
+    user = Message("user", "\n\n".join(filter(None, parts)))
+    return (Message("system", neutralise(question.instructions)), user) if question.instructions else (user,)
+
+
+_PASSAGES = _Layout(_passage_pieces, _passage_messages)
+_SENTENCES = _Layout(_sentence_pieces, _sentence_messages)
+
+
+def _conversation(history: Sequence[Turn], language: Language) -> list[str]:
+    if not history:
+        return []
+    turns = "\n".join(f"{turn.role}: {neutralise(turn.text)}" for turn in history)
+    return [f"{prompts.CONVERSATION[prompts.spoken(language)]}:\n{turns}"]
 
 
 def _characters(question: Question, passages: Passages) -> int:
     said = len(question.text) + sum(len(turn.text) for turn in question.history)
     return said + sum(len(item.passage.text) for item in passages.items)
-
-
-def messages(
-    question: Question, evidence: Sequence[Evidence], history: Sequence[Turn], language: Language
-) -> tuple[Message, ...]:
-    """System message, then one user message: passages, conversation, question."""
-    spoken = prompts.spoken(language)
-    system = prompts.SYSTEM[spoken]
-    if question.instructions:
-        system = f"{system}\n\n{neutralise(question.instructions)}"
-    parts = [render_passage(number, item) for number, item in enumerate(evidence, 1)]
-    if history:
-        turns = "\n".join(f"{turn.role}: {neutralise(turn.text)}" for turn in history)
-        parts.append(f"{prompts.CONVERSATION[spoken]}:\n{turns}")
-    parts.append(f"{prompts.QUESTION[spoken]}: {neutralise(question.text)}")
-    return Message("system", system), Message("user", "\n\n".join(parts))
 
 
 def system_prefix(language: Language) -> tuple[Message, ...]:
@@ -101,9 +153,13 @@ def render_passage(number: int, evidence: Evidence) -> str:
     """One passage between delimiters that its own text cannot forge."""
     passage = evidence.passage
     heading = " › ".join(part for part in (passage.title, *passage.headings) if part)
-    body = neutralise(passage.text)
     label = f"{neutralise(heading)}\n" if heading else ""
-    return f'<passage id="{number}">\n{label}{body}\n</passage>'
+    return f'<passage id="{number}">\n{label}{neutralise(passage.text)}\n</passage>'
+
+
+def quote(text: str) -> str:
+    """One line between quotation marks that the text cannot close: it holds neither that mark nor a line break."""
+    return f"“{neutralise(' '.join(text.split())).translate(_INNER_MARKS)}”"
 
 
 def neutralise(text: str) -> str:

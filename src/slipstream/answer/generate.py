@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import replace
 
 from slipstream.answer import prompts
+from slipstream.answer.loops import LoopGuard
 from slipstream.call import Call, Clock
 from slipstream.models.base import LanguageModel
 from slipstream.types import Prompt, Route, Tier, Token, Usage
@@ -33,6 +35,7 @@ class Generator:
                 yield Token(quotation(prompt), 0, "stop", Usage())
                 return
             last_s: float | None = None
+            loop, written = LoopGuard(), 0
             async with model.generate(prompt.messages, route.sampling, call) as tokens:
                 async for token in tokens:
                     now_s = self._clock()
@@ -45,6 +48,12 @@ class Generator:
                         span.detail["tokens"] = token.usage.completion_tokens
                         span.detail["prompt_tokens"] = token.usage.prompt_tokens
                         span.detail["cached_tokens"] = token.usage.cached_tokens
+                    written += token.count
+                    if token.finish_reason is None and loop.looping(token.text):
+                        call.degrade("repetition_cut")
+                        span.detail["tokens"] = written
+                        yield replace(token, finish_reason="stop", usage=Usage(completion_tokens=written))
+                        return
                     yield token
 
     def model_name(self, route: Route) -> str:

@@ -13,10 +13,42 @@ from slipstream.runtime.workers import Worker
 from slipstream.settings import RetrievalSettings
 from slipstream.stores.base import Store
 from slipstream.text.sentences import sentences
-from slipstream.types import Candidates, Evidence, Hit, Matrix, Passage, Passages, Question, Scorer, TokenVectors
+from slipstream.types import (
+    Candidates,
+    Evidence,
+    Hit,
+    Language,
+    Matrix,
+    Passage,
+    Passages,
+    Question,
+    ScoredSpan,
+    Scorer,
+    TokenVectors,
+)
 
+_OTHER_SENTENCES = 2
+"""Kept beside each passage's best sentence, for prompts made of sentences."""
 _INLINE_MULTIPLICATIONS = 1_000_000
 """Below this (about 0.1 ms) handing the work to a thread costs more than doing it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """Late-interaction scores per query token below which a passage is no evidence for a question."""
+
+    within: float
+    """When question and passage share a language."""
+    across: float
+    """When they do not: encoders score translations lower."""
+
+    def admits(self, evidence: Evidence, language: Language) -> bool:
+        if evidence.scorer != "maxsim":
+            return True
+        return evidence.score >= (self.within if evidence.passage.language == language else self.across)
+
+
+NO_FLOOR = Floor(-1.0, -1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +60,8 @@ class _Ranked:
 class Reranker:
     """MaxSim over token vectors stored at ingest; the query's come from the same pass as its dense vector."""
 
-    def __init__(self, store: Store, settings: RetrievalSettings, worker: Worker) -> None:
+    def __init__(self, store: Store, settings: RetrievalSettings, worker: Worker, floor: Floor = NO_FLOOR) -> None:
+        self._floor = floor
         self._store = store
         self._settings = settings
         self._worker = worker
@@ -42,10 +75,9 @@ class Reranker:
             limit = question.passages or self._settings.passages
             ranked = await self._ranked(candidates, question, call)
             span.detail["scored"] = len(ranked.hits)
-            kept = [
-                hit for hit in ranked.hits[:limit] if ranked.scorer == "rrf" or hit.score >= self._settings.min_score
-            ]
+            kept = [hit for hit in ranked.hits[:limit] if ranked.scorer == "rrf" or hit.score >= self._floor.across]
             evidence = await self._evidence(kept, ranked.scorer, candidates, question) if kept else ()
+            evidence = tuple(item for item in evidence if self._floor.admits(item, candidates.query.language))
             span.detail["kept"] = len(evidence)
             return Passages(candidates.query, evidence)
 
@@ -99,11 +131,11 @@ def mark_sentence(
     """
     spans = sentences(passage.text) or [(0, len(passage.text))]
     similarity = query_tokens @ vectors.tokens.T
-    sentence_scores = [_sentence_score(similarity, vectors, start, end) for start, end in spans]
-    order = sorted(range(len(spans)), key=lambda i: (-sentence_scores[i], i))
-    best = sentence_scores[order[0]]
-    margin = best - sentence_scores[order[1]] if len(order) > 1 else best
-    return Evidence(passage, score, scorer, spans[order[0]], best, margin)
+    scored = [ScoredSpan(a, b, _sentence_score(similarity, vectors, a, b)) for a, b in spans]
+    scored.sort(key=lambda span: (-span.score, span.start))
+    best, *others = scored[: 1 + _OTHER_SENTENCES]
+    margin = best.score - others[0].score if others else best.score
+    return Evidence(passage, score, scorer, (best.start, best.end), best.score, margin, tuple(others))
 
 
 def _sentence_score(similarity: Matrix, vectors: TokenVectors, start: int, end: int) -> float:

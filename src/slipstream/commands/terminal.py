@@ -82,9 +82,9 @@ def _span(stage: Mapping[str, Any]) -> Span:
 
 def _remarks(final: Mapping[str, Any]) -> list[str]:
     remarks = []
-    route = final.get("route") or {}
-    if route:
-        remarks.append(f"answered by: {route.get('tier')} ({route.get('reason')})")
+    if final.get("route"):
+        why = next((s["detail"].get("reason") for s in final.get("stages", ()) if s["name"] == "route"), "")
+        remarks.append(f"answered by: {final.get('model')}, the {final['route']} tier ({why})")
     if final.get("degraded"):
         remarks.append(f"dropped to be in time: {', '.join(final['degraded'])}")
     if final.get("supported") is False:

@@ -16,8 +16,8 @@ from slipstream.models.base import Encoder
 from slipstream.stores.base import Store
 from slipstream.types import IndexedPassage, Passage
 
-ENCODE_TOKENS = 2_048
-"""Per call of the encoder: enough for full speed, and short enough for a query to come between."""
+ENCODE_TOKENS = 8_192
+"""Per call of the encoder, which sorts them by length and lets queries in between its passes."""
 _UPSERT_PASSAGES = 64
 """Per durable write: token vectors weigh some 300 kB a passage."""
 

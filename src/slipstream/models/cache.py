@@ -53,6 +53,7 @@ class ModelHome:
                 self._clean()
                 yield
             finally:
+                self._clean()
                 lock.release()
 
     def work_path(self) -> Path:

@@ -21,9 +21,9 @@ from slipstream.runtime.workers import Worker
 from slipstream.settings import EncoderSettings
 from slipstream.types import Encoding, Matrix, Vector
 
-PASSAGE_PASS_TOKENS = 512
-"""A pass of passages is no larger than this, padding included: it is what a query may have to wait for, and already
-as fast per token as any larger one."""
+PASS_TOKENS_PER_THREAD = 128
+"""A forward pass is no larger than this, padding included. It is what a query may have to wait for, and larger
+passes are slower per token too: their activations no longer stay in the cache."""
 _TINY = np.float32(1e-12)
 
 
@@ -72,8 +72,7 @@ class OpenVinoEncoder:
         if self._loaded is None:
             self._loaded = await self._passages.run(_load, self._directory, self._settings)
         long = "warm " * self.max_tokens
-        copies = max(1, PASSAGE_PASS_TOKENS // self.max_tokens)
-        await self.encode([long] * copies, "passage")
+        await self.encode([long] * max(1, self._loaded.pass_tokens // self.max_tokens), "passage")
         await self.encode(["warm"], "query")
 
     async def close(self) -> None:
@@ -89,7 +88,7 @@ class OpenVinoEncoder:
     def _encode(self, model: _Loaded, texts: Sequence[str], kind: TextKind, left: threading.Event) -> list[Encoding]:
         tokens = model.tokenizer.tokenize(texts, model.card.prefix(kind))
         encodings: dict[int, Encoding] = {}
-        for batch in batches(tokens, self._pass_tokens(kind), model.tokenizer.padding_id):
+        for batch in batches(tokens, model.pass_tokens, model.tokenizer.padding_id):
             if left.is_set():
                 return []  # the caller has gone: nobody reads this
             with self._turn(kind):
@@ -97,10 +96,6 @@ class OpenVinoEncoder:
             for row, place in enumerate(batch.places):
                 encodings[place] = _encoding(hidden[row], tokens[place], model.card.pooling)
         return [encodings[place] for place in range(len(texts))]
-
-    def _pass_tokens(self, kind: TextKind) -> int:
-        limit = self._settings.max_batch_tokens
-        return limit if kind == "query" else min(limit, PASSAGE_PASS_TOKENS)
 
     def _turn(self, kind: TextKind) -> AbstractContextManager[None]:
         return self._precedence.query() if kind == "query" else self._precedence.passage()
@@ -112,6 +107,7 @@ class _Loaded:
     tokenizer: TextTokenizer
     inputs: frozenset[str]
     output: Any
+    pass_tokens: int
     requests: dict[TextKind, Any]
 
     def forward(self, batch: Batch, kind: TextKind) -> Matrix:
@@ -154,7 +150,9 @@ def _load(directory: EncoderDirectory, settings: EncoderSettings) -> _Loaded:
         "query": compiled.create_infer_request(),
         "passage": compiled.create_infer_request(),
     }
-    return _Loaded(directory.card, tokenizer, inputs, output, requests)
+    threads = int(compiled.get_property("INFERENCE_NUM_THREADS"))
+    pass_tokens = min(settings.max_batch_tokens, PASS_TOKENS_PER_THREAD * threads)
+    return _Loaded(directory.card, tokenizer, inputs, output, pass_tokens, requests)
 
 
 def _hidden_states(compiled: Any, directory: EncoderDirectory) -> Any:

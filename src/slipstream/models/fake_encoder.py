@@ -12,7 +12,8 @@ import numpy as np
 from slipstream.models.base import TextKind
 from slipstream.types import Encoding, Vector
 
-DIMENSIONS = 64
+DIMENSIONS = 256
+"""Fewer, and unrelated words look alike."""
 _PIECE = re.compile(r"[㐀-䶿一-鿿豈-﫿]|[a-z0-9]+(?:[-_.][a-z0-9]+)*|[^\W_]+", re.IGNORECASE)
 _HAN = re.compile(r"[㐀-䶿一-鿿豈-﫿]")
 _COMMON_HAN = frozenset("的了是在和有不这那个吗呢吧么什怎如何哪为以与及或就都也很")
@@ -66,7 +67,7 @@ def _weight(piece: str) -> float:
 @lru_cache(maxsize=65_536)
 def _hashed(piece: str) -> Vector:
     """A fixed direction for each piece; those of different pieces are nearly at right angles."""
-    digest = hashlib.blake2b(piece.encode("utf-8", "replace"), digest_size=DIMENSIONS).digest()
+    digest = hashlib.shake_256(piece.encode("utf-8", "replace")).digest(DIMENSIONS)
     vector = _unit(np.frombuffer(digest, np.uint8).astype(np.float32) - 127.5)
     vector.flags.writeable = False
     return vector

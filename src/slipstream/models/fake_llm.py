@@ -17,6 +17,7 @@ from slipstream.types import FinishReason, Language, Message, Sampling, Token, U
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 
 _PASSAGE = re.compile(r'<passage id="1"[^>]*>\s*(.*?)\s*</passage>', re.DOTALL)
+_QUOTED_LINE = re.compile(r"^“(.+)”$", re.MULTILINE)
 _SENTENCE = re.compile(r".+?(?:[.!?](?=\s|$)|[。！？]|\n|$)", re.DOTALL)
 _PIECE = re.compile(r"\s*(?:[^\s\u3000-\u9fff]+|[\u3000-\u9fff])")
 _NOTHING = "I have nothing to quote."
@@ -26,8 +27,8 @@ _BLOCK_TOKENS = 32
 class FakeLanguageModel:
     """Implements `models.base.LanguageModel`, deterministically and at next to no cost.
 
-    The answer is the first sentence after the label line of passage 1, then " [1]"; without passages, a fixed
-    sentence. With `tokens`, it is repeated or cut to that length.
+    The answer is the first sentence after the label line of passage 1, or the first quoted line, then " [1]";
+    without either, a fixed sentence. With `tokens`, it is repeated or cut to that length.
     """
 
     def __init__(
@@ -109,8 +110,7 @@ class FakeLanguageModel:
             )
 
     def _answer(self, messages: Sequence[Message]) -> list[str]:
-        found = next(filter(None, (_PASSAGE.search(message.text) for message in reversed(messages))), None)
-        text = _NOTHING if found is None else f"{_first_sentence(found[1])} [1]"
+        text = next(filter(None, (_quoted(message.text) for message in reversed(messages))), _NOTHING)
         pieces = _PIECE.findall(text)
         return pieces if self._tokens is None else list(itertools.islice(itertools.cycle(pieces), self._tokens))
 
@@ -149,6 +149,14 @@ class FakeLanguageModel:
     def _fail_at(self, streamed: int) -> None:
         if self._fail_with is not None and streamed >= self._fail_after:
             raise self._fail_with
+
+
+def _quoted(prompt: str) -> str | None:
+    """The first sentence of passage 1, or the first quoted line, with its marker."""
+    if (passage := _PASSAGE.search(prompt)) is not None:
+        return f"{_first_sentence(passage[1])} [1]"
+    line = _QUOTED_LINE.search(prompt)
+    return f"{line[1]} [1]" if line is not None else None
 
 
 def _first_sentence(passage: str) -> str:

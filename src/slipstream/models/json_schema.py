@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ from slipstream.errors import InvalidRequest
 _TYPES = {"object", "array", "string", "number", "integer", "boolean", "null"}
 _NOTES = {"title", "description", "$schema", "$id", "examples", "default", "strict"}
 _KEYS = {"type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf"} | _NOTES
+_UNSPEAKABLE = re.compile(r"[\"\\\x00-\x1f\x7f]")
+"""The engine's compiler does not escape these in property names."""
 _DEEPEST = 16
 _LONGEST = 32_768
 
@@ -66,6 +69,8 @@ def _check_object(schema: Mapping[str, Any], where: str, depth: int) -> None:
     if not (isinstance(required, list) and all(isinstance(name, str) and name in properties for name in required)):
         raise _wrong(f"{where} requires properties that it does not define")
     for name, inner in properties.items():
+        if _UNSPEAKABLE.search(name):
+            raise _wrong(f"{where} has a property name with a quote, backslash or control character: {name!r}")
         _check(inner, f"{where}.{name}", depth + 1)
 
 

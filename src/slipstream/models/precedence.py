@@ -20,6 +20,11 @@ class Precedence:
         self._passages_waiting = 0
         self._queries_in_a_row = 0
 
+    @property
+    def waiting(self) -> int:
+        """Threads that wait for their turn now."""
+        return self._queries_waiting + self._passages_waiting
+
     @contextmanager
     def query(self) -> Iterator[None]:
         """Holds the processor for one pass of queries. Blocks until its turn."""

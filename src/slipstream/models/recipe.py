@@ -13,6 +13,7 @@ from typing import Protocol
 from slipstream.models.catalogue import CatalogueEntry
 from slipstream.models.conversion import run_conversion
 from slipstream.models.convert_gguf import checked_header, convert_gguf, languages_of
+from slipstream.models.disk import require_space
 from slipstream.models.encoder_directory import EncoderDirectory
 from slipstream.models.fetch import fetch_entry
 from slipstream.models.gguf_header import read_gguf_header
@@ -21,6 +22,9 @@ from slipstream.models.local_models import encoder_languages, read_config
 from slipstream.models.manifest import Description
 from slipstream.models.ready import ModelKind, ProgressSink
 from slipstream.types import Language
+
+_CONVERTED_SHARE = 1.3
+"""Bytes of a converted model per byte of its GGUF, at most: packing differs between the two."""
 
 
 class Recipe(Protocol):
@@ -114,6 +118,8 @@ class GgufRecipe:
 
     def obtain(self, source_dir: Path, work_dir: Path, progress: ProgressSink) -> tuple[Path, ...]:
         checked_header(self.path)
+        needed_bytes = int(self.path.stat().st_size * _CONVERTED_SHARE)
+        require_space(source_dir, needed_bytes, f"Converting {self.path.name}")
         return (self.path,)
 
     def make(self, files: tuple[Path, ...], target_dir: Path) -> None:

@@ -1,9 +1,10 @@
 """BM25 weights that depend on one passage alone, so that order never depends on what was deleted before.
 
-score(q, d) = Σ_t idf(t) · f(t,d)·(k1+1) / (f(t,d) + k1·(1 − b + b·|d|/L)),  idf(t) = ln(1 + (N − n + ½)/(n + ½))
+score(q, d) = Σ_t w(t) · idf(t) · f(t,d)·(k1+1) / (f(t,d) + k1·(1 − b + b·|d|/L)),  idf(t) = ln(1 + (N − n + ½)/(n + ½))
 
-N and n count passages of the question's tenant. L is a constant instead of the collection's average, since an average
-moves with every write while weights already stored do not. k1, b and L were chosen on XQuAD (en, zh) and CMRC2018.
+w is 1, or more for an identifier. N and n count passages of the question's tenant. L is a constant instead of the
+collection's average, since an average moves with every write while weights already stored do not. k1, b and L were
+chosen on XQuAD (en, zh) and CMRC2018.
 Sources: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", FnTIR 3(4), 2009; the idf
 that never goes negative is Lucene's BM25Similarity.
 """
@@ -15,12 +16,15 @@ from collections import Counter
 from dataclasses import dataclass
 from zlib import crc32
 
-from slipstream.text.terms import query_terms, terms
+from slipstream.text.terms import is_identifier, query_terms, terms
 
 K1 = 1.2
 B = 0.5
 USUAL_TERMS = 350
 """L: the length, in terms, of a passage that is neither favoured nor held back."""
+
+IDENTIFIER_WEIGHT = 3.0
+"""A question's identifier is one term, while the words around it are many, in Chinese each several times over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +43,10 @@ def passage_terms(text: str) -> SparseTerms:
     return SparseTerms(list(counts), [count * (K1 + 1) / (count + norm) for count in counts.values()])
 
 
-def question_terms(text: str) -> list[int]:
-    """Hashed, distinct terms of a question; each weighs 1 before idf."""
-    return list(dict.fromkeys(_hash(term) for term in query_terms(text)))
+def question_terms(text: str) -> SparseTerms:
+    """Distinct terms of a question with their weights before idf."""
+    weights = {_hash(term): IDENTIFIER_WEIGHT if is_identifier(term) else 1.0 for term in query_terms(text)}
+    return SparseTerms(list(weights), list(weights.values()))
 
 
 def idf(containing: int, passages: int) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 
 import qdrant_edge as edge
 
+from slipstream.stores.bm25 import SparseTerms
 from slipstream.stores.edge_filters import named_in_scope, scope_filter, tenant_filter
 from slipstream.stores.edge_payload import TOKENS, passage_of, payload_of, place_of, place_payload
 from slipstream.stores.edge_protocol import EdgeCounts, EdgePoint, Page, TokenPlace
@@ -77,10 +78,10 @@ class EdgeShard:
         query = edge.Query.Nearest(_array(vector), using=_DENSE)
         return self._hits(query, scope, limit, edge.SearchParams(hnsw_ef=max(_SEARCH_EF, limit)))
 
-    def sparse(self, terms: list[int], scope: Scope, limit: int) -> list[Hit]:
+    def sparse(self, terms: SparseTerms, scope: Scope, limit: int) -> list[Hit]:
         """BM25. Naming the tenant as idf corpus makes the engine count live passages: its collection-wide
         counts still hold deleted ones, and would let one tenant's documents move another's ranks."""
-        query = edge.Query.Nearest(edge.SparseVector(terms, [1.0] * len(terms)), using=_TERMS)
+        query = edge.Query.Nearest(edge.SparseVector(terms.ids, terms.weights), using=_TERMS)
         params = edge.SearchParams(idf=edge.IdfParams(corpus=tenant_filter(scope.tenant)))
         return self._hits(query, scope, limit, params)
 

@@ -57,13 +57,14 @@ class MemoryStore:
 
     async def search_sparse(self, text: str, scope: Scope, limit: int) -> list[Hit]:
         tenant = [stored for stored in self._stored.values() if stored.indexed.passage.tenant == scope.tenant]
+        query = bm25.question_terms(text)
         containing = Counter(term for stored in tenant for term in stored.terms)
         scores: dict[str, float] = defaultdict(float)
         for passage in self._inside(scope):
-            for term in bm25.question_terms(text):
+            for term, asked in zip(query.ids, query.weights, strict=True):
                 weight = self._stored[passage.id].terms.get(term)
                 if weight is not None:
-                    scores[passage.id] += weight * bm25.idf(containing[term], len(tenant))
+                    scores[passage.id] += asked * weight * bm25.idf(containing[term], len(tenant))
         return _best((Hit(passage_id, score) for passage_id, score in scores.items()), limit)
 
     async def score_tokens(self, tokens: Matrix, passage_ids: Sequence[str], scope: Scope) -> list[Hit]:

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 _WRITE_BATCH = 64
 """Passages a write hands to the shard at once: searches wait behind it for a few milliseconds."""
-_REBUILD_AFTER = 5_000
+REBUILD_AFTER = 5_000
 """Changes that are worth a rebuild in a small collection; in a larger one a tenth of it."""
 _RESERVE_BYTES = 192 << 20
 """The engine maps its files with holes: a disk that fills up under them kills the process that holds them."""
@@ -59,11 +59,13 @@ class QdrantEdgeStore:
         *,
         dimensions: int,
         encoder: str = "",
+        rebuild_after: int = REBUILD_AFTER,
         free: Callable[[Path], int] = free_bytes,
     ) -> None:
         self.dimensions = dimensions
         self._directory = EdgeDirectory(directory, dimensions=dimensions, encoder=encoder)
         self._tokens = TokenFiles(self._directory.tokens, dimensions)
+        self._rebuild_after = rebuild_after
         self._free = free
         self._client: EdgeClient | None = None
         self._rebuild: Rebuild | None = None
@@ -89,7 +91,7 @@ class QdrantEdgeStore:
             await self._abandon()
             raise
         self._passages = counts.points
-        self._changes = counts.points - counts.indexed if counts.points > _REBUILD_AFTER else 0
+        self._changes = counts.points - counts.indexed if counts.points > REBUILD_AFTER else 0
 
     async def close(self) -> None:
         async with self._optimizing, self._writing:
@@ -125,7 +127,7 @@ class QdrantEdgeStore:
 
     async def search_sparse(self, text: str, scope: Scope, limit: int) -> list[Hit]:
         terms = bm25.question_terms(text)
-        hits: list[Hit] = await self._call("sparse", terms, scope, limit) if terms and limit > 0 else []
+        hits: list[Hit] = await self._call("sparse", terms, scope, limit) if terms.ids and limit > 0 else []
         return hits
 
     async def score_tokens(self, tokens: Matrix, passage_ids: Sequence[str], scope: Scope) -> list[Hit]:
@@ -163,14 +165,17 @@ class QdrantEdgeStore:
 
     def needs_optimize(self) -> bool:
         """Whether enough has changed since the last rebuild to make one worth its while."""
-        return self._changes >= max(_REBUILD_AFTER, self._passages // 10)
+        return self._changes >= max(self._rebuild_after, self._passages // 10)
 
     async def optimize(self) -> None:
         """Rebuilds graph and term index in a process of low priority; searches and writes go on meanwhile.
 
+        Does nothing as long as too little has changed (see `needs_optimize`): a scan is as fast.
         Raises Unavailable when the disk has no room for a second copy of the shard.
         """
         async with self._optimizing:
+            if not self.needs_optimize():
+                return
             rebuild = Rebuild(self._directory, self._writer, self._open_client())
             async with self._writing:
                 await self._ensure_room()

@@ -19,6 +19,7 @@ _IS_CJK = re.compile(f"[{_CJK}]")
 _RUN = re.compile(r"\d+|[^\W\d_]+")
 _CAMEL = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W_A-Za-z\d]+")
 _PIECE = re.compile(r"[^\W_]+")
+_IDENTIFIER = re.compile(r"(?=.*\d)(?=.*\D).+|.*[_./:@+#].*")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _VOWEL = re.compile("[aeiouy]")
@@ -59,6 +60,11 @@ def query_terms(text: str) -> list[str]:
             found += _words(chunk)
     distinct = list(dict.fromkeys(found))
     return [term for term in distinct if term not in _STOP] or distinct
+
+
+def is_identifier(term: str) -> bool:
+    """Whether a term names one thing exactly: letters and digits together, or parts joined as in code."""
+    return _IDENTIFIER.fullmatch(term) is not None
 
 
 def stem(word: str) -> str:
