@@ -464,7 +464,7 @@ async def test_recall_of_a_small_tenant_among_many(store: Store, total: int) -> 
     types, small = ("pdf", "html", "text"), 100
     every = total // small
     everything = [
-        indexed("words", tenant=f"t{n % 9}" if n % every else "small", position=n, type=types[n % 3], time=n)
+        indexed("words", tenant=f"t{n % 7}" if n % every else "small", position=n, type=types[n % 3], time=n)
         for n in range(total)
     ]
     for start in range(0, total, 2_000):

@@ -24,7 +24,8 @@ def write_notes(root: Path, count: int) -> Path:
     for n in range(count):
         path = root / f"{n // 100:03}" / f"{n}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"# Note {n}\n\nThe value of item {n} is {7 * n}. 第{n}条记录的数值是{7 * n}。\n", "utf-8")
+        item = n % 100  # few words: the fake encoder remembers every one it has seen
+        path.write_text(f"# Note {item}\n\nThe value of item {item} is {7 * item}. 第{item}条记录。\n", "utf-8")
     return root
 
 

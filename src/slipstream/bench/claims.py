@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -87,4 +88,4 @@ class Result:
 def percentile(samples: Sequence[float], p: float) -> float:
     """Nearest-rank percentile of a non-empty sample; p in [0, 100]."""
     ordered = sorted(samples)
-    return ordered[min(len(ordered) - 1, max(0, round(p / 100 * len(ordered) + 0.5) - 1))]
+    return ordered[max(0, math.ceil(p / 100 * len(ordered)) - 1)]

@@ -16,14 +16,14 @@ from collections import Counter
 from dataclasses import dataclass
 from zlib import crc32
 
-from slipstream.text.terms import is_identifier, query_terms, terms
+from slipstream.text.terms import query_terms, terms
 
 K1 = 1.2
 B = 0.5
 USUAL_TERMS = 350
 """L: the length, in terms, of a passage that is neither favoured nor held back."""
 
-IDENTIFIER_WEIGHT = 3.0
+EXACT_WEIGHT = 3.0
 """A question's identifier is one term, while the words around it are many, in Chinese each several times over."""
 
 
@@ -45,7 +45,7 @@ def passage_terms(text: str) -> SparseTerms:
 
 def question_terms(text: str) -> SparseTerms:
     """Distinct terms of a question with their weights before idf."""
-    weights = {_hash(term): IDENTIFIER_WEIGHT if is_identifier(term) else 1.0 for term in query_terms(text)}
+    weights = {_hash(term.text): EXACT_WEIGHT if term.exact else 1.0 for term in query_terms(text)}
     return SparseTerms(list(weights), list(weights.values()))
 
 

@@ -14,10 +14,11 @@ from io import FileIO
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slipstream.errors import DataError
 from slipstream.stores.edge_protocol import TokenPlace
-from slipstream.types import Encoding, Matrix, TokenVectors
+from slipstream.types import Encoding, Matrix, TokenVectors, Vector
 
 _FILE_BYTES = 1 << 28
 """Size at which a new file begins."""
@@ -132,7 +133,7 @@ class TokenFiles:
     def _record(self, place: TokenPlace) -> bytes:
         size = self.record_bytes(place.rows)
         with self._lock:  # so that `remove` cannot close the descriptor under us
-            record: bytes = os.pread(self._reader(place.file).fileno(), size, place.start)
+            record = os.pread(self._reader(place.file).fileno(), size, place.start)
         if len(record) < size:
             raise DataError(f"Token file {place.file} is shorter than the store says. Restore it or ingest again.")
         return record
@@ -150,7 +151,8 @@ class TokenFiles:
         return codes.astype(np.float32), scales
 
 
-def _packed(tokens: Matrix, offsets: np.ndarray[tuple[int, ...], np.dtype[np.int32]]) -> bytes:
-    scales = np.maximum(np.abs(tokens).max(axis=1, initial=0.0), 1e-12).astype(np.float32) / 127
-    codes = np.rint(tokens / scales[:, None]).astype(np.int8)
-    return codes.tobytes() + scales.astype(np.float32).tobytes() + offsets.astype(np.int32).tobytes()
+def _packed(tokens: Matrix, offsets: NDArray[np.int32]) -> bytes:
+    largest: Vector = np.abs(tokens).max(axis=1, initial=0.0).astype(np.float32)
+    scales: Vector = np.maximum(largest, np.float32(1e-12)) / np.float32(127)
+    codes: NDArray[np.int8] = np.rint(tokens / scales[:, None]).astype(np.int8)
+    return codes.tobytes() + scales.tobytes() + offsets.astype(np.int32).tobytes()

@@ -32,6 +32,8 @@ def _fault(indexed: IndexedPassage, dimensions: int) -> str | None:
     encoding = indexed.encoding
     if not is_passage_id(indexed.passage.id):
         return f"its id {indexed.passage.id!r} is not a UUID in lower case with dashes"
+    if not _is_unicode(indexed.passage.text):
+        return "its text holds half of a surrogate pair"
     if encoding.dense.shape != (dimensions,):
         return f"its dense vector has shape {encoding.dense.shape}, and this store holds {dimensions} dimensions"
     if encoding.tokens.ndim != 2 or encoding.tokens.shape[1] != dimensions:
@@ -41,3 +43,11 @@ def _fault(indexed: IndexedPassage, dimensions: int) -> str | None:
     if not (np.isfinite(encoding.dense).all() and np.isfinite(encoding.tokens).all()):
         return "its vectors hold values that are not finite"
     return None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 _CJK = r"\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
 _WORD = rf"[^\W_{_CJK}]+"
@@ -19,7 +20,7 @@ _IS_CJK = re.compile(f"[{_CJK}]")
 _RUN = re.compile(r"\d+|[^\W\d_]+")
 _CAMEL = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W_A-Za-z\d]+")
 _PIECE = re.compile(r"[^\W_]+")
-_IDENTIFIER = re.compile(r"(?=.*\d)(?=.*\D).+|.*[_./:@+#].*")
+_IDENTIFIER = re.compile(r"(?=.*\d)(?=.*\D).+|.*[_./:@+#].*|.*[a-z][A-Z].*")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _VOWEL = re.compile("[aeiouy]")
@@ -47,24 +48,27 @@ def terms(text: str) -> list[str]:
     return found
 
 
-def query_terms(text: str) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class QueryTerm:
+    text: str
+    exact: bool = False
+    """Whether it is a whole identifier: letters and digits together, or parts joined as in code."""
+
+
+def query_terms(text: str) -> list[QueryTerm]:
     """The distinct terms of a query, in order, without stop words unless it has nothing else.
 
     A run of one character is that character; a longer run only its bigrams, which say more and cost less.
     """
-    found: list[str] = []
+    found: dict[str, QueryTerm] = {}
     for chunk in _chunks(text):
         if _IS_CJK.match(chunk):
-            found += _bigrams(chunk) or [chunk]
+            found |= {term: QueryTerm(term) for term in _bigrams(chunk) or [chunk]}
         else:
-            found += _words(chunk)
-    distinct = list(dict.fromkeys(found))
-    return [term for term in distinct if term not in _STOP] or distinct
-
-
-def is_identifier(term: str) -> bool:
-    """Whether a term names one thing exactly: letters and digits together, or parts joined as in code."""
-    return _IDENTIFIER.fullmatch(term) is not None
+            whole, *parts = _words(chunk)
+            found[whole] = QueryTerm(whole, _IDENTIFIER.fullmatch(chunk) is not None)
+            found |= {part: QueryTerm(part) for part in parts if part not in found}
+    return [term for term in found.values() if term.text not in _STOP] or list(found.values())
 
 
 def stem(word: str) -> str:
