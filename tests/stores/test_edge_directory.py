@@ -26,7 +26,11 @@ async def store(tmp_path: Path) -> AsyncIterator[QdrantEdgeStore]:
 
 
 def host_of() -> psutil.Process:
-    (host,) = (child for child in psutil.Process().children() if "slipstream.stores.edge_host" in child.cmdline())
+    (host,) = (
+        child
+        for child in psutil.Process().children()
+        if child.status() != psutil.STATUS_ZOMBIE and "slipstream.stores.edge_host" in child.cmdline()
+    )
     return host
 
 

@@ -48,8 +48,9 @@ async def run_ingest(
 
 
 def show_report(report: IngestReport, console: Console) -> None:
+    indexed = len(report.added) + len(report.updated)
     console.print(
-        f"[bold]{report.passages}[/] passages of {len(report.added) + len(report.updated)} documents in {report.seconds:.1f} s; "
+        f"[bold]{report.passages}[/] passages of {indexed} documents in {report.seconds:.1f} s; "
         f"{len(report.unchanged)} unchanged, {len(report.removed)} removed, {len(report.failed)} failed"
     )
     for failed in report.failed:

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
@@ -16,7 +17,6 @@ from slipstream.errors import ConfigError, DataError
 
 FORMAT = 1
 _COPY_BYTES = 1 << 22
-_SHARD = "shard-{:06}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,9 @@ class Manifest:
     dimensions: int
     encoder: str
     """Name of the encoder whose vectors these are; empty when the caller named none."""
-    generation: int
-    """Number of the shard directory in use; 0 before the first one is complete."""
+    shard: str
+    """Name of the shard's directory; empty before the first one is complete. Names are never used twice: what an
+    interrupted server's processes may still be writing must not be where their successors write."""
 
 
 class EdgeDirectory:
@@ -36,19 +37,21 @@ class EdgeDirectory:
 
     def __init__(self, path: Path, *, dimensions: int, encoder: str = "") -> None:
         self.path = path
-        self.manifest = Manifest(FORMAT, dimensions, encoder, 0)
+        self.manifest = Manifest(FORMAT, dimensions, encoder, "")
         self._lock = FileLock(path / "store.lock", timeout=0, thread_local=False)
 
     @property
     def tokens(self) -> Path:
         return self.path / "tokens"
 
-    def shard(self, generation: int) -> Path:
-        return self.path / _SHARD.format(generation)
-
     @property
-    def current(self) -> Path:
-        return self.shard(self.manifest.generation)
+    def current(self) -> Path | None:
+        """The shard in use, when there is one."""
+        return self.path / self.manifest.shard if self.manifest.shard else None
+
+    def new_shard(self) -> Path:
+        """A place for a shard that is about to be made; `commit` makes it the current one."""
+        return self.path / f"shard-{uuid4().hex}"
 
     def acquire(self) -> None:
         """Takes the directory for this process and reads what it holds.
@@ -76,9 +79,29 @@ class EdgeDirectory:
     def release(self) -> None:
         self._lock.release()
 
-    def commit(self, generation: int) -> None:
+    def commit(self, shard: Path) -> None:
         """Makes a complete shard the current one, atomically and for good."""
-        manifest = replace(self.manifest, generation=generation)
+        self._write(replace(self.manifest, shard=shard.name))
+
+    def sync_log(self) -> None:
+        """Forces the current shard's write-ahead log to disk, from outside the process that writes it."""
+        if self.current is not None:
+            sync_log(self.current)
+
+    def copy(self, source: Path, target: Path) -> None:
+        """Copies a shard; nothing may write to it meanwhile."""
+        shutil.copytree(source, target, copy_function=_copy_without_holes)
+
+    def drop_others(self) -> None:
+        """Removes shards that are not current: an interrupted optimization's, or the one it replaced."""
+        for path in self.path.glob("shard-*"):
+            if self.current is None or path.stem != self.current.name:
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+    def bytes_on_disk(self) -> int:
+        return sum(path.stat().st_blocks * 512 for path in self.path.rglob("*") if path.is_file())
+
+    def _write(self, manifest: Manifest) -> None:
         draft = self.path / "store.json.new"
         with draft.open("w") as file:
             json.dump(asdict(manifest), file)
@@ -88,26 +111,12 @@ class EdgeDirectory:
         sync_directory(self.path)
         self.manifest = manifest
 
-    def copy_to(self, generation: int) -> None:
-        """Copies the current shard; nothing may write to it meanwhile."""
-        shutil.rmtree(self.shard(generation), ignore_errors=True)
-        shutil.copytree(self.current, self.shard(generation), copy_function=_copy_without_holes)
-
-    def drop_others(self) -> None:
-        """Removes shards that are not current: an interrupted optimization's, or the one it replaced."""
-        for shard in self.path.glob("shard-*"):
-            if shard != self.current:
-                shutil.rmtree(shard, ignore_errors=True)
-
-    def bytes_on_disk(self) -> int:
-        return sum(path.stat().st_blocks * 512 for path in self.path.rglob("*") if path.is_file())
-
     def _read(self) -> None:
         path = self.path / "store.json"
         if not path.exists():
             if any(self.tokens.glob("*.tokens")):
                 raise DataError(f"{path} is missing beside stored passages. Restore it, or empty {self.path}.")
-            return self.commit(0)
+            return self._write(self.manifest)
         try:
             stored = Manifest(**json.loads(path.read_text()))
         except (ValueError, TypeError):
@@ -145,7 +154,7 @@ def sync_directory(path: Path) -> None:
 
 
 def sync_log(shard: Path) -> None:
-    """Forces the shard's write-ahead log to disk from outside the process that writes it."""
+    """Forces a shard's write-ahead log to disk, from outside the process that writes it."""
     log = shard / "wal"
     for name in os.listdir(log):
         descriptor = os.open(log / name, os.O_RDONLY)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from slipstream.errors import Bug, DataError, SlipstreamError, Unavailable
 from slipstream.stores.edge_protocol import Reply, Request, pack, read_request
@@ -25,6 +26,7 @@ class EdgeHost:
 
     def __init__(self) -> None:
         self._shard: EdgeShard | None = None
+        self._lock: FileLock | None = None
 
     def answer(self, request: Request) -> Reply:
         try:
@@ -34,36 +36,28 @@ class EdgeHost:
         except Exception as error:  # the engine raises bare Exception for everything
             return Reply(request.number, error=_mapped(request.operation, error))
 
+    def _hold(self, shard: Path) -> None:
+        """Waits for the host of a killed server to end what it was doing; kept as long as this process lives."""
+        self._lock = FileLock(f"{shard}.lock", timeout=_PREDECESSOR_S)
+        try:
+            self._lock.acquire()
+        except Timeout:
+            raise Unavailable(f"Another process still holds {shard}. Stop it, then start again.") from None
+
     def _run(self, operation: str, arguments: tuple[Any, ...]) -> Any:
-        if operation == "create":
-            self._shard = EdgeShard.create(*arguments)
-            return self._shard.flush()
-        if operation == "load":
-            self._shard = _load(*arguments)
+        if operation in {"create", "load"}:
+            self._hold(arguments[0])
+            self._shard = getattr(EdgeShard, operation)(*arguments)
             return None
         if self._shard is None:
             raise Bug("The store process was asked for work before it held a shard.")
         return getattr(self._shard, operation)(*arguments)
 
 
-def _load(directory: Path) -> EdgeShard:
-    """Waits for the host of a killed server to end: the caller holds the lock, so nobody else is there."""
-    give_up = time.monotonic() + _PREDECESSOR_S
-    while True:
-        try:
-            return EdgeShard.load(directory)
-        except Exception as error:
-            if "WouldBlock" not in str(error) or time.monotonic() > give_up:
-                raise
-            time.sleep(0.02)
-
-
 def _mapped(operation: str, error: Exception) -> SlipstreamError:
     text = str(error)
     if "No space left" in text or "os error 28" in text or "StorageFull" in text:
         return Unavailable("The disk with the data directory is full. Free some space; nothing acknowledged is lost.")
-    if "WouldBlock" in text:
-        return Unavailable("Another process still holds the passages. Stop it, then start again.")
     if operation == "load":
         return DataError(f"The stored passages cannot be opened ({text}). Restore the data directory or ingest again.")
     if isinstance(error, ValueError | TypeError | OverflowError | UnicodeError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import deque
 from typing import Any
 
@@ -18,11 +17,12 @@ class Rebuild:
     """begin → run → finish, and clean_up whatever happened. The current shard goes on; a crash costs nothing."""
 
     def __init__(self, directory: EdgeDirectory, worker: Worker, current: EdgeClient) -> None:
+        assert directory.current is not None  # an open store has a shard
         self._directory = directory
+        self._source = directory.current
+        self._shard = directory.new_shard()
         self._worker = worker
         self._replaced = current
-        self._generation = directory.manifest.generation + 1
-        self._shard = directory.shard(self._generation)
         self._next: EdgeClient | None = None
         self._journal: deque[tuple[str, Any]] = deque()
         self._done = False
@@ -30,7 +30,7 @@ class Rebuild:
     async def begin(self) -> None:
         """Copies the shard. No write may be under way."""
         await self._replaced.call("flush")
-        await self._worker.run(self._directory.copy_to, self._generation)
+        await self._worker.run(self._directory.copy, self._source, self._shard)
 
     def remember(self, operation: str, argument: Any) -> None:
         """A write that the copy has not seen."""
@@ -55,7 +55,7 @@ class Rebuild:
         while self._journal:
             await self._replay()
         await self._worker.run(sync_log, self._shard)
-        await self._worker.run(self._directory.commit, self._generation)
+        await self._worker.run(self._directory.commit, self._shard)
         self._done = True
         return self._next
 
@@ -64,10 +64,7 @@ class Rebuild:
         unused = self._replaced if self._done else self._next
         if unused is not None:
             await unused.close()
-        if not self._done:
-            await self._worker.run(shutil.rmtree, self._shard, ignore_errors=True)
-        else:
-            await self._worker.run(self._directory.drop_others)
+        await self._worker.run(self._directory.drop_others)
 
     async def _replay(self) -> None:
         assert self._next is not None

@@ -47,6 +47,7 @@ class EdgeShard:
         for field in ("page", "position"):
             shard.update(edge.UpdateOperation.create_field_index(field, edge.PayloadSchemaType.Integer))
         shard.update(edge.UpdateOperation.create_field_index("time", edge.PayloadSchemaType.Float))
+        shard.flush()
         return cls(shard)
 
     @classmethod

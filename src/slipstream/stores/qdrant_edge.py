@@ -13,7 +13,7 @@ from slipstream.runtime.workers import Worker
 from slipstream.stores import bm25
 from slipstream.stores.base import StoreInfo
 from slipstream.stores.edge_client import EdgeClient
-from slipstream.stores.edge_directory import EdgeDirectory, sync_log
+from slipstream.stores.edge_directory import EdgeDirectory
 from slipstream.stores.edge_protocol import EdgeCounts, EdgePoint, Page, TokenPlace
 from slipstream.stores.edge_rebuild import Rebuild
 from slipstream.stores.token_files import TokenFiles
@@ -80,11 +80,12 @@ class QdrantEdgeStore:
         await self._writer.run(self._directory.acquire)
         try:
             self._client = await EdgeClient.start()
-            if self._directory.manifest.generation:
+            if self._directory.current:
                 await self._client.call("load", self._directory.current)
             else:
-                await self._client.call("create", self._directory.shard(1), self.dimensions)
-                await self._writer.run(self._directory.commit, 1)
+                shard = self._directory.new_shard()
+                await self._client.call("create", shard, self.dimensions)
+                await self._writer.run(self._directory.commit, shard)
             await self._writer.run(self._tokens.open)
             counts: EdgeCounts = await self._client.call("counts")
         except BaseException:
@@ -224,7 +225,7 @@ class QdrantEdgeStore:
         if self._rebuild is not None:
             self._rebuild.remember(operation, argument)
         await self._call(operation, argument)
-        await self._writer.run(sync_log, self._directory.current)
+        await self._writer.run(self._directory.sync_log)
 
     async def _compact(self) -> None:
         """Copies what is still used out of token files that are mostly dead, and removes them."""

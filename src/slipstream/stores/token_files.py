@@ -152,7 +152,6 @@ class TokenFiles:
 
 
 def _packed(tokens: Matrix, offsets: NDArray[np.int32]) -> bytes:
-    largest: Vector = np.abs(tokens).max(axis=1, initial=0.0).astype(np.float32)
-    scales: Vector = np.maximum(largest, np.float32(1e-12)) / np.float32(127)
+    scales: Vector = np.abs(tokens).max(axis=1, initial=1e-12).astype(np.float32) / np.float32(127)
     codes: NDArray[np.int8] = np.rint(tokens / scales[:, None]).astype(np.int8)
     return codes.tobytes() + scales.tobytes() + offsets.astype(np.int32).tobytes()
