@@ -32,7 +32,7 @@ def settings(directory: Path, **admission: int) -> Settings:
     return Settings(
         data=DataSettings(dir=directory),
         models=ModelsSettings(encoder="fake", small="fake"),
-        admission=AdmissionSettings(**admission),  # type: ignore[arg-type]
+        admission=AdmissionSettings(**admission),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
@@ -85,17 +85,22 @@ class RetrievalSettings(_Section):
     calibrated for the encoder, or none for an encoder nobody has calibrated."""
 
 
+Reads: TypeAlias = Literal["passages", "excerpts", "quotes"]
+"""What a tier is given of the evidence: whole passages; their best sentences, as numbered passages with
+instructions; or the best sentences alone, which is what a very small model answers from best, and soonest."""
+
+
 class AnswerSettings(_Section):
     context_tokens: Annotated[int, Field(ge=64)] = 768
     """Prompt budget for passages, by the model's own tokenizer."""
     max_tokens: Annotated[int, Field(ge=1)] = 192
     """Answer length when the request names none."""
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
-    small_reads: Literal["sentences", "passages"] = "sentences"
-    """What the small tier is given: a model of this size answers better, and sooner, from the best sentences."""
-    large_reads: Literal["sentences", "passages"] = "passages"
-    sentences: Annotated[int, Field(ge=1, le=20)] = 2
-    """How many sentences a tier that reads sentences is given."""
+    small_reads: Reads = "quotes"
+    small_sentences: Annotated[int, Field(ge=1, le=50)] = 1
+    """How many sentences the small tier is given, unless it reads passages."""
+    large_reads: Reads = "excerpts"
+    large_sentences: Annotated[int, Field(ge=1, le=50)] = 3
 
 
 class AdmissionSettings(_Section):

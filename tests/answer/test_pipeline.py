@@ -252,3 +252,16 @@ async def test_a_conversation_goes_before_the_question() -> None:
         )
     text = prompt.messages[-1].text
     assert text.index("</passage>") < text.index("How many rooms") < text.index("And its rent?")
+
+
+async def test_excerpts_keep_the_passages_numbers_and_order() -> None:
+    async with path(answer=AnswerSettings(small_reads="excerpts", small_sentences=2)) as here:
+        await here.add(ROOMS, GARDEN)
+        asking = question("What is the rent of the flat and how many rooms has it?")
+        passages = await here.pipeline.find(asking, new_call())
+        prompt = await here.pipeline.assemble(
+            asking, passages, here.pipeline.route(asking, passages, new_call()), new_call()
+        )
+    text = prompt.messages[-1].text
+    assert '<passage id="1">\nThe flat in Harbour Street has three rooms. … The rent is 900 euros.\n</passage>' in text
+    assert "painted" not in text

@@ -11,8 +11,8 @@ from slipstream.call import Call
 from slipstream.errors import InvalidRequest
 from slipstream.models.base import LanguageModel
 from slipstream.runtime.workers import Worker
-from slipstream.settings import AnswerSettings
-from slipstream.types import Evidence, Language, Message, Passages, Prompt, Question, Route, Tier, Turn
+from slipstream.settings import AnswerSettings, Reads
+from slipstream.types import Evidence, Language, Message, Passages, Prompt, Question, Route, ScoredSpan, Tier, Turn
 
 _DELIMITER = re.compile(r"[<＜](?=\s*[/／]?\s*passage)|[<＜](?=[|｜])", re.IGNORECASE)
 """What could pass for our delimiter or a chat template's control token, in any width or case."""
@@ -47,7 +47,8 @@ class Assembler:
 
     def _fit(self, question: Question, passages: Passages, model: LanguageModel, route: Route) -> Prompt:
         """As much evidence as the budget takes, best first."""
-        layout = _SENTENCES if self._reads(route.tier) == "sentences" else _PASSAGES
+        reads, sentences = self._reads(route.tier)
+        layout = _LAYOUTS[reads]
         language = passages.query.language
         room = model.context_tokens - route.sampling.max_tokens
         history = question.history[-_KEPT_TURNS:]
@@ -62,14 +63,17 @@ class Assembler:
                 code="context_length_exceeded",
                 param="messages",
             )
-        pieces = layout.pieces(passages, self._settings.sentences)
+        pieces = layout.pieces(passages, sentences)
         kept = _within(min(self._settings.context_tokens, room - bare), pieces, model)
         rendered = layout.messages(question, kept, history, language)
-        evidence = passages.items if layout is _SENTENCES else passages.items[: len(kept)]
+        evidence = passages.items[: len(kept)] if reads == "passages" else passages.items
         return Prompt(rendered, evidence, model.count_tokens(rendered), language)
 
-    def _reads(self, tier: Tier) -> str:
-        return self._settings.small_reads if tier == "small" else self._settings.large_reads
+    def _reads(self, tier: Tier) -> tuple[Reads, int]:
+        settings = self._settings
+        if tier == "small":
+            return settings.small_reads, settings.small_sentences
+        return settings.large_reads, settings.large_sentences
 
 
 def _within(budget: int, pieces: Sequence[str], model: LanguageModel) -> list[str]:
@@ -105,21 +109,40 @@ def _passage_messages(
     return Message("system", system), Message("user", "\n\n".join(parts))
 
 
-def _sentence_pieces(passages: Passages, count: int) -> list[str]:
-    """The best sentences of all the evidence, each on one quoted line, best first."""
-    scored = [
-        (score, -rank, item.passage.text[start:end])
-        for rank, item in enumerate(passages.items)
-        for start, end, score in (
-            (*item.sentence, item.sentence_score),
-            *((other.start, other.end, other.score) for other in item.others),
-        )
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    number: int
+    """Of its passage."""
+    span: ScoredSpan
+    text: str
+
+
+def _best_sentences(passages: Passages, count: int) -> list[_Sentence]:
+    """The best sentences of all the evidence, best first; ties go to the better passage."""
+    sentences = [
+        _Sentence(number, span, item.passage.text[span.start : span.end])
+        for number, item in enumerate(passages.items, 1)
+        for span in (ScoredSpan(*item.sentence, item.sentence_score), *item.others)
     ]
-    scored.sort(key=lambda entry: entry[:2], reverse=True)
-    return [quote(text) for _, _, text in scored[:count]]
+    return sorted(sentences, key=lambda sentence: (-sentence.span.score, sentence.number))[:count]
 
 
-def _sentence_messages(
+def _excerpt_pieces(passages: Passages, count: int) -> list[str]:
+    """Passages cut down to their best sentences, in the order of the text."""
+    best = _best_sentences(passages, count)
+    pieces = []
+    for number in dict.fromkeys(sentence.number for sentence in best):
+        within = sorted((s for s in best if s.number == number), key=lambda s: s.span.start)
+        pieces.append(_delimited(number, " … ".join(neutralise(s.text) for s in within)))
+    return pieces
+
+
+def _quote_pieces(passages: Passages, count: int) -> list[str]:
+    """Each sentence on one quoted line."""
+    return [quote(sentence.text) for sentence in _best_sentences(passages, count)]
+
+
+def _quote_messages(
     question: Question, pieces: Sequence[str], history: Sequence[Turn], language: Language
 ) -> tuple[Message, ...]:
     """One user message, quoted lines between; a very small model is thrown off by anything more."""
@@ -128,8 +151,11 @@ def _sentence_messages(
     return (Message("system", neutralise(question.instructions)), user) if question.instructions else (user,)
 
 
-_PASSAGES = _Layout(_passage_pieces, _passage_messages)
-_SENTENCES = _Layout(_sentence_pieces, _sentence_messages)
+_LAYOUTS: Mapping[Reads, _Layout] = {
+    "passages": _Layout(_passage_pieces, _passage_messages),
+    "excerpts": _Layout(_excerpt_pieces, _passage_messages),
+    "quotes": _Layout(_quote_pieces, _quote_messages),
+}
 
 
 def _conversation(history: Sequence[Turn], language: Language) -> list[str]:
@@ -154,7 +180,11 @@ def render_passage(number: int, evidence: Evidence) -> str:
     passage = evidence.passage
     heading = " › ".join(part for part in (passage.title, *passage.headings) if part)
     label = f"{neutralise(heading)}\n" if heading else ""
-    return f'<passage id="{number}">\n{label}{neutralise(passage.text)}\n</passage>'
+    return _delimited(number, f"{label}{neutralise(passage.text)}")
+
+
+def _delimited(number: int, text: str) -> str:
+    return f'<passage id="{number}">\n{text}\n</passage>'
 
 
 def quote(text: str) -> str:

@@ -108,7 +108,7 @@ class EdgeDirectory:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(self.path / "store.json")
-        sync_directory(self.path)
+        _sync(self.path)
         self.manifest = manifest
 
     def _read(self) -> None:
@@ -145,23 +145,25 @@ class EdgeDirectory:
             return "unknown"
 
 
-def sync_directory(path: Path) -> None:
+def sync_files(directory: Path) -> None:
+    """Forces every file below a directory to disk, and the directories that name them."""
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            _sync(os.path.join(folder, name))
+        _sync(folder)
+
+
+def sync_log(shard: Path) -> None:
+    """Forces a shard's write-ahead log to disk, from outside the process that writes it."""
+    sync_files(shard / "wal")
+
+
+def _sync(path: str | Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def sync_log(shard: Path) -> None:
-    """Forces a shard's write-ahead log to disk, from outside the process that writes it."""
-    log = shard / "wal"
-    for name in os.listdir(log):
-        descriptor = os.open(log / name, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _copy_without_holes(source: str, target: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import qdrant_edge as edge
 
 from slipstream.stores.bm25 import SparseTerms
+from slipstream.stores.edge_directory import sync_files
 from slipstream.stores.edge_filters import named_in_scope, scope_filter, tenant_filter
 from slipstream.stores.edge_payload import TOKENS, passage_of, payload_of, place_of, place_payload
 from slipstream.stores.edge_protocol import EdgeCounts, EdgePoint, Page, TokenPlace
@@ -27,8 +28,9 @@ _PLAIN_KB = 10_000
 class EdgeShard:
     """Every method is one engine call or a few. Raises what the engine raises."""
 
-    def __init__(self, shard: edge.EdgeShard) -> None:
+    def __init__(self, shard: edge.EdgeShard, directory: Path) -> None:
         self._shard = shard
+        self._directory = directory
 
     @classmethod
     def create(cls, directory: Path, dimensions: int) -> EdgeShard:
@@ -48,11 +50,11 @@ class EdgeShard:
             shard.update(edge.UpdateOperation.create_field_index(field, edge.PayloadSchemaType.Integer))
         shard.update(edge.UpdateOperation.create_field_index("time", edge.PayloadSchemaType.Float))
         shard.flush()
-        return cls(shard)
+        return cls(shard, directory)
 
     @classmethod
     def load(cls, directory: Path) -> EdgeShard:
-        return cls(edge.EdgeShard.load(str(directory)))
+        return cls(edge.EdgeShard.load(str(directory)), directory)
 
     def close(self) -> None:
         self._shard.close()
@@ -61,8 +63,10 @@ class EdgeShard:
         self._shard.flush()
 
     def optimize(self) -> None:
+        """Seconds to minutes. Every file of the shard is on disk on return."""
         self._shard.optimize()
         self._shard.flush()
+        sync_files(self._directory)
 
     def upsert(self, points: list[EdgePoint]) -> None:
         self._shard.update(edge.UpdateOperation.upsert_points([_point(point) for point in points]))
