@@ -12,6 +12,7 @@ from slipstream.errors import InvalidRequest
 from slipstream.models.base import LanguageModel
 from slipstream.runtime.workers import Worker
 from slipstream.settings import AnswerSettings, Reads
+from slipstream.text.plain import plain
 from slipstream.types import Evidence, Language, Message, Passages, Prompt, Question, Route, ScoredSpan, Tier, Turn
 
 _DELIMITER = re.compile(r"[<＜](?=\s*[/／]?\s*passage)|[<＜](?=[|｜])", re.IGNORECASE)
@@ -120,7 +121,7 @@ class _Sentence:
 def _best_sentences(passages: Passages, count: int) -> list[_Sentence]:
     """The best sentences of all the evidence, best first; ties go to the better passage."""
     sentences = [
-        _Sentence(number, span, item.passage.text[span.start : span.end])
+        _Sentence(number, span, plain(item.passage.text[span.start : span.end]))
         for number, item in enumerate(passages.items, 1)
         for span in (ScoredSpan(*item.sentence, item.sentence_score), *item.others)
     ]
@@ -180,7 +181,7 @@ def render_passage(number: int, evidence: Evidence) -> str:
     passage = evidence.passage
     heading = " › ".join(part for part in (passage.title, *passage.headings) if part)
     label = f"{neutralise(heading)}\n" if heading else ""
-    return _delimited(number, f"{label}{neutralise(passage.text)}")
+    return _delimited(number, f"{label}{neutralise(plain(passage.text))}")
 
 
 def _delimited(number: int, text: str) -> str:

@@ -10,6 +10,7 @@ from slipstream.answer import prompts
 from slipstream.answer.loops import LoopGuard
 from slipstream.call import Call, Clock
 from slipstream.models.base import LanguageModel
+from slipstream.text.plain import plain
 from slipstream.types import Prompt, Route, Tier, Token, Usage
 
 
@@ -68,4 +69,4 @@ def quotation(prompt: Prompt) -> str:
         return prompts.NOT_FOUND[spoken]
     best = prompt.evidence[0]
     start, end = best.sentence
-    return prompts.QUOTED[spoken].format(quote=" ".join(best.passage.text[start:end].split()))
+    return prompts.QUOTED[spoken].format(quote=" ".join(plain(best.passage.text[start:end]).split()))

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from slipstream.call import Span
 from slipstream.observe.waterfall import render_waterfall
+from slipstream.text.plain import plain
 
 _SHOWN_CHARACTERS = 320
 
@@ -71,7 +72,7 @@ def _excerpt(citation: Mapping[str, Any]) -> Text:
 
 
 def _fold(text: str) -> str:
-    folded = " ".join(text.split())
+    folded = " ".join(plain(text).split())
     return f"{' ' if text[:1].isspace() else ''}{folded}{' ' if text[-1:].isspace() and folded else ''}"
 
 
