@@ -67,7 +67,7 @@ def build(settings: Settings, provisioner: Provisioner | None = None) -> Slipstr
         Rewriter(),
         Retriever(store, batcher.submit, settings.retrieval),
         Reranker(store, settings.retrieval, worker, _floor(settings, encoder)),
-        Router(models),
+        Router(models, settings.answer),
         Assembler(models, settings.answer, worker),
         generate,
         Finisher(generate.model_name, worker),

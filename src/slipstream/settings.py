@@ -99,6 +99,8 @@ class AnswerSettings(_Section):
     small_reads: Reads = "quotes"
     small_sentences: Annotated[int, Field(ge=1, le=50)] = 1
     """How many sentences the small tier is given, unless it reads passages."""
+    small_max_tokens: Annotated[int, Field(ge=1)] = 96
+    """Answer length of the small tier when the request names none; its first paragraph is all that is asked for."""
     large_reads: Reads = "excerpts"
     large_sentences: Annotated[int, Field(ge=1, le=50)] = 3
 

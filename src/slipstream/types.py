@@ -165,6 +165,8 @@ class Sampling:
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     json_schema: str | None = None
+    length_given: bool = False
+    """The caller set `max_tokens`; otherwise the router may ask for less, by tier."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ async def path(
         Rewriter(),
         Retriever(store, encode, retrieval),
         Reranker(store, retrieval, worker),
-        Router(models),
+        Router(models, answer or AnswerSettings()),
         Assembler(models, answer or AnswerSettings(), worker),
         generate,
         Finisher(generate.model_name, worker),

@@ -13,7 +13,7 @@ from slipstream.models.fake_llm import FakeLanguageModel
 from slipstream.runtime.deadline import RUNGS
 from slipstream.settings import AnswerSettings
 from slipstream.stores.memory import MemoryStore
-from slipstream.types import Finished, Found, Hit, Scope, Token, Vector
+from slipstream.types import Finished, Found, Hit, Sampling, Scope, Token, Vector
 
 pytestmark = pytest.mark.anyio
 
@@ -265,3 +265,14 @@ async def test_excerpts_keep_the_passages_numbers_and_order() -> None:
     text = prompt.messages[-1].text
     assert '<passage id="1">\nThe flat in Harbour Street has three rooms. … The rent is 900 euros.\n</passage>' in text
     assert "painted" not in text
+
+
+async def test_the_small_tier_is_asked_for_a_paragraph_unless_a_length_was_given() -> None:
+    async with path() as here:
+        await here.add(ROOMS)
+        passages = await here.pipeline.find(question("How many rooms?"), new_call())
+        brief = here.pipeline.route(question("How many rooms?"), passages, new_call()).sampling
+        given = Sampling(max_tokens=500, length_given=True)
+        asked = here.pipeline.route(question("How many rooms?", sampling=given), passages, new_call()).sampling
+    assert (brief.max_tokens, brief.stop) == (96, ("\n\n",))
+    assert asked == given

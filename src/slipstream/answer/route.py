@@ -8,14 +8,19 @@ from dataclasses import replace
 from slipstream.call import Call
 from slipstream.errors import InvalidRequest
 from slipstream.models.base import LanguageModel
-from slipstream.types import Language, Passages, Question, Route, Tier
+from slipstream.settings import AnswerSettings
+from slipstream.types import Language, Passages, Question, Route, Sampling, Tier
+
+_PARAGRAPH = "\n\n"
+_MAX_STOPS = 4
 
 
 class Router:
     """Rules over question, evidence and the tiers at hand; no state of its own."""
 
-    def __init__(self, models: Mapping[Tier, LanguageModel]) -> None:
+    def __init__(self, models: Mapping[Tier, LanguageModel], settings: AnswerSettings) -> None:
         self._models = models
+        self._settings = settings
 
     def __call__(self, question: Question, passages: Passages, call: Call) -> Route:
         """Raises InvalidRequest when the caller insists on a tier that is not configured."""
@@ -23,7 +28,7 @@ class Router:
             tier, reason = self._choose(question, passages)
             span.detail["tier"] = tier
             span.detail["reason"] = reason
-            return Route(tier, reason, replace(question.sampling))
+            return Route(tier, reason, self._sampling(question, tier))
 
     def _choose(self, question: Question, passages: Passages) -> tuple[Tier, str]:
         if not passages.items:
@@ -44,6 +49,14 @@ class Router:
         if "large" in self._models:
             return "large", "the only model"
         return "extractive", f"no model here speaks {language}: the evidence is quoted"
+
+    def _sampling(self, question: Question, tier: Tier) -> Sampling:
+        """A very small model answers in its first paragraph and rambles after it, so it is asked for no more."""
+        sampling = question.sampling
+        if tier != "small" or sampling.length_given:
+            return sampling
+        max_tokens = min(sampling.max_tokens, self._settings.small_max_tokens)
+        return replace(sampling, max_tokens=max_tokens, stop=(*sampling.stop, _PARAGRAPH)[:_MAX_STOPS])
 
     def _speaks(self, tier: Tier, language: Language) -> bool:
         model = self._models.get(tier)

@@ -1,4 +1,4 @@
-"""Converts e5-small-q4.bin into an encoder directory: OpenVINO graph, tokenizer and card."""
+"""Converts e5-small-q4.bin into an encoder directory: OpenVINO graphs, tokenizer and card."""
 
 from __future__ import annotations
 
@@ -15,22 +15,25 @@ from tokenizers.pre_tokenizers import Metaspace, WhitespaceSplit
 from tokenizers.pre_tokenizers import Sequence as PreTokenizers
 from tokenizers.processors import TemplateProcessing
 
-from slipstream.models.bert_graph import bert_graph
+from slipstream.models.bert_graph import Width, bert_graph
 from slipstream.models.e5_file import E5File, Vocabulary
 from slipstream.models.encoder_directory import EncoderCard
 
 NAME = "multilingual-e5-small"
+_GRAPHS: dict[str, Width] = {"model.xml": "float16", "query_model.xml": "int8"}
 
 
 def convert_e5(source: Path, target_dir: Path) -> None:
-    """Writes `model.xml`, `model.bin`, `tokenizer.json` and `encoder.json`; the directory is made when missing.
+    """Writes `model.xml` and `query_model.xml` with their `.bin`, `tokenizer.json` and `encoder.json`.
+
+    The second graph is the same with int8 matrices, for queries. The directory is made when missing.
 
     Raises DataError when the source is not a sound e5-small-q4.bin.
     """
     file = E5File(source)
     shape = file.shape
     words = file.four_bit("emb.word", shape.vocabulary, shape.hidden)
-    graph = bert_graph(shape, words, read_weights(file))
+    weights = read_weights(file)
     tokenizer = unigram_tokenizer(file.vocabulary)
     card = EncoderCard(
         name=NAME,
@@ -41,7 +44,8 @@ def convert_e5(source: Path, target_dir: Path) -> None:
         passage_prefix="passage: ",
     )
     target_dir.mkdir(parents=True, exist_ok=True)
-    ov.save_model(graph, target_dir / "model.xml", compress_to_fp16=False)
+    for name, width in _GRAPHS.items():
+        ov.save_model(bert_graph(shape, words, weights, width), target_dir / name, compress_to_fp16=False)
     tokenizer.save(str(target_dir / "tokenizer.json"), pretty=False)
     (target_dir / "encoder.json").write_text(card.model_dump_json(indent=2) + "\n", encoding="utf-8")
 

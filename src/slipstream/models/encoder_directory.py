@@ -20,6 +20,7 @@ _GRAPHS = (
     "model.onnx",
     "onnx/model.onnx",
 )
+_QUERY_GRAPH = "query_model.xml"
 _ROBERTA_OFFSET = 2
 """RoBERTa models number positions from the padding id + 1, so two rows of their table are never a position."""
 
@@ -44,6 +45,7 @@ class EncoderCard(BaseModel):
 class EncoderDirectory:
     """A BERT-family encoder as ONNX or OpenVINO IR, with `tokenizer.json`.
 
+    A `query_model.xml`, when there is one, is the same model made quicker for one short text.
     The card is `encoder.json`, or is put together from the files that sentence-transformers writes
     (`config.json`, `tokenizer_config.json`, `sentence_bert_config.json`, `1_Pooling/config.json`,
     `config_sentence_transformers.json`).
@@ -55,6 +57,8 @@ class EncoderDirectory:
             raise ConfigError(f"The encoder directory {path} does not exist.")
         self.path = path
         self.graph = self._first(_GRAPHS)
+        faster = path / _QUERY_GRAPH
+        self.query_graph = faster if faster.is_file() else self.graph
         self.tokenizer = self._first(("tokenizer.json",))
         self.card = self._card()
 

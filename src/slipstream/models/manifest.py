@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from slipstream.models.ready import ModelKind, ReadyModel
 from slipstream.types import Language
 
-FORMAT = 1
+FORMAT = 2
 """Raised when what conversion writes changes, so that caches are made anew."""
 MANIFEST_FILE = "manifest.json"
 

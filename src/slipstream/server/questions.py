@@ -132,6 +132,7 @@ def _sampling(request: ChatRequest, defaults: AnswerSettings) -> Sampling:
         presence_penalty=request.presence_penalty or 0.0,
         frequency_penalty=request.frequency_penalty or 0.0,
         json_schema=_json_schema(request.response_format),
+        length_given=(request.max_completion_tokens or request.max_tokens) is not None,
     )
 
 
