@@ -53,7 +53,7 @@ class Router:
     def _sampling(self, question: Question, tier: Tier) -> Sampling:
         """A very small model answers in its first paragraph and rambles after it, so it is asked for no more."""
         sampling = question.sampling
-        if tier != "small" or sampling.length_given:
+        if tier != "small" or sampling.length_given or sampling.json_schema is not None:
             return sampling
         max_tokens = min(sampling.max_tokens, self._settings.small_max_tokens)
         return replace(sampling, max_tokens=max_tokens, stop=(*sampling.stop, _PARAGRAPH)[:_MAX_STOPS])

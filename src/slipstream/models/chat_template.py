@@ -56,9 +56,9 @@ class ChatTokenizer:
                 f"The model's chat template refuses these messages: {last_line(error)}", param="messages"
             ) from error
         ids = self._ids(prompt)
-        ids = ids[ids != self._breaker_id]
-        ids.flags.writeable = False
-        return ids
+        kept: TokenIds = ids[ids != self._breaker_id]
+        kept.flags.writeable = False
+        return kept
 
     def _count_text(self, text: str) -> int:
         ids = self._ids(self._defuse(text))
