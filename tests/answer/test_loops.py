@@ -13,7 +13,7 @@ def noticed(text: str, size: int = 4) -> bool:
 
 
 @pytest.mark.parametrize(
-    "text", ["```\n\n" * 40, "The answer is incorrect. " * 12, "是的，" * 40, "A start. " + "no " * 60]
+    "text", ["```\n\n" * 80, "The answer is incorrect. " * 20, "是的，" * 140, "A start. " + "no " * 140]
 )
 def test_loops_are_noticed(text: str) -> None:
     assert noticed(text)

@@ -120,6 +120,21 @@ async def test_many_threads_share_one_encoder(encoder: OpenVinoEncoder) -> None:
 
 
 @pytest.mark.anyio
+async def test_streams_share_the_texts_of_a_call(tiny_encoder_dir: Path) -> None:
+    one = OpenVinoEncoder(tiny_encoder_dir, EncoderSettings(threads=1, max_batch_tokens=64))
+    three = OpenVinoEncoder(tiny_encoder_dir, EncoderSettings(threads=3, max_batch_tokens=64))
+    texts = ["hello world " * (n % 17) + "关闭" * (n % 3) for n in range(60)]
+    await asyncio.gather(one.warm_up(), three.warm_up())
+    expected = await one.encode(texts, "passage")
+    for call in await asyncio.gather(*(three.encode(texts, "passage") for _ in range(4))):
+        for encoding, same in zip(call, expected, strict=True):
+            np.testing.assert_allclose(encoding.dense, same.dense, atol=1e-5)
+            np.testing.assert_array_equal(encoding.offsets, same.offsets)
+    await one.close()
+    await three.close()
+
+
+@pytest.mark.anyio
 async def test_a_caller_who_leaves_harms_nobody(encoder: OpenVinoEncoder) -> None:
     leaving = asyncio.create_task(encoder.encode(["hello " * 30] * 200, "passage"))
     await asyncio.sleep(0)
@@ -198,7 +213,7 @@ async def test_sentence_transformers_directory(tmp_path: Path) -> None:
 @pytest.mark.anyio
 async def test_failing_graph_is_a_bug_with_its_shape(tmp_path: Path) -> None:
     encoder = OpenVinoEncoder(write_directory(tmp_path / "any", length=32), SETTINGS)
-    with pytest.raises(Bug, match=r"\(1, 3\)"):
+    with pytest.raises(Bug, match=r"\(1, 8\)"):
         await encoder.warm_up()
     await encoder.close()
 
@@ -247,6 +262,29 @@ async def test_unusable_files_are_refused_when_loaded(tmp_path: Path) -> None:
 
 
 # --- the real model -----------------------------------------------------------------------------
+
+
+@pytest.mark.models
+@pytest.mark.anyio
+async def test_real_query_graph_gives_the_vectors_of_the_full_one(tmp_path: Path) -> None:
+    ready = await asyncio.to_thread(Provisioner(ModelsSettings().cache_dir).ensure, "multilingual-e5-small", "encoder")
+    for name in ("model.xml", "model.bin", "tokenizer.json", "encoder.json"):
+        (tmp_path / name).symlink_to(ready.path / name)
+    fast, full = OpenVinoEncoder(ready.path, EncoderSettings()), OpenVinoEncoder(tmp_path, EncoderSettings())
+    assert fast.query_graph != fast.graph
+    assert full.query_graph == full.graph
+    queries = [
+        *("how do I turn on automatic payments?", "如何开启自动扣款功能？", "RRF", "法国的首都是哪里？"),
+        "Which error is raised when the request body is larger than the limit, and how can the limit be changed?",
+        "为什么在升级到新版本之后，我的应用程序在处理大文件上传时会返回超时错误，应该怎样修改配置才能解决？",
+    ]
+    for encoder in (fast, full):
+        await encoder.warm_up()
+    for own, exact in zip(await fast.encode(queries, "query"), await full.encode(queries, "query"), strict=True):
+        assert own.dense @ exact.dense >= 0.999
+        assert np.einsum("nd,nd->n", own.tokens, exact.tokens).min() >= 0.999
+    for encoder in (fast, full):
+        await encoder.close()
 
 
 @pytest.mark.models

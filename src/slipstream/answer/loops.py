@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_CHECK_EVERY_CHARACTERS = 48
+_CHECK_EVERY_CHARACTERS = 192
 _LONGEST_UNIT = 120
 _REPEATS = 4
 _SHORTEST_LOOP = 32
@@ -14,15 +14,18 @@ class LoopGuard:
 
     def __init__(self) -> None:
         self._tail = ""
-        self._unchecked = 0
+        self._unchecked: list[str] = []
+        self._characters = 0
 
     def looping(self, text: str) -> bool:
         """True when the text so far ends in at least four repeats of something of at most 120 characters."""
-        self._tail = (self._tail + text)[-_LONGEST_UNIT * _REPEATS :]
-        self._unchecked += len(text)
-        if self._unchecked < _CHECK_EVERY_CHARACTERS:
+        self._unchecked.append(text)
+        self._characters += len(text)
+        if self._characters < _CHECK_EVERY_CHARACTERS:
             return False
-        self._unchecked = 0
+        self._tail = (self._tail + "".join(self._unchecked))[-_LONGEST_UNIT * _REPEATS :]
+        self._unchecked.clear()
+        self._characters = 0
         return any(self._repeats(length) for length in range(1, len(self._tail) // _REPEATS + 1))
 
     def _repeats(self, length: int) -> bool:

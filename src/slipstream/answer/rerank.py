@@ -130,16 +130,21 @@ def mark_sentence(
     query_tokens: (q, d), rows L2-normalised, as are the passage's (n, d).
     """
     spans = sentences(passage.text) or [(0, len(passage.text))]
-    similarity = query_tokens @ vectors.tokens.T
-    scored = [ScoredSpan(a, b, _sentence_score(similarity, vectors, a, b)) for a, b in spans]
+    scores = _sentence_scores(query_tokens @ vectors.tokens.T, vectors, spans)
+    scored = [ScoredSpan(start, end, score) for (start, end), score in zip(spans, scores, strict=True)]
     scored.sort(key=lambda span: (-span.score, span.start))
     best, *others = scored[: 1 + _OTHER_SENTENCES]
     margin = best.score - others[0].score if others else best.score
     return Evidence(passage, score, scorer, (best.start, best.end), best.score, margin, tuple(others))
 
 
-def _sentence_score(similarity: Matrix, vectors: TokenVectors, start: int, end: int) -> float:
-    first, last = np.searchsorted(vectors.offsets[:, 0], (start, end))
-    if first == last or not len(similarity):
-        return -1.0
-    return float(similarity[:, first:last].max(axis=1).mean())
+def _sentence_scores(similarity: Matrix, vectors: TokenVectors, spans: Sequence[tuple[int, int]]) -> list[float]:
+    """MaxSim per query token within each span; -1 for a span without tokens.
+
+    similarity: (q, n). Spans are in order and do not overlap, as `sentences` gives them.
+    """
+    starts = vectors.offsets[:, 0]
+    bounds = np.searchsorted(starts, np.asarray(spans, np.int32)).tolist()
+    if not similarity.size:
+        return [-1.0] * len(spans)
+    return [float(similarity[:, a:b].max(axis=1).mean()) if a < b else -1.0 for a, b in bounds]

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import openvino as ov
 
-from slipstream.errors import Bug, ConfigError, SlipstreamError, Unavailable
+from slipstream.errors import Unavailable
 from slipstream.models.base import TextKind
 from slipstream.models.encoder_directory import EncoderCard, EncoderDirectory, Pooling
+from slipstream.models.encoder_engine import EncoderEngine, load_engine, usable_threads
 from slipstream.models.precedence import Precedence
-from slipstream.models.token_batches import Batch, TextTokenizer, Tokens, batches
+from slipstream.models.token_batches import Batch, TextTokenizer, Tokens, batches, padded_length
 from slipstream.runtime.workers import Worker
 from slipstream.settings import EncoderSettings
 from slipstream.types import Encoding, Matrix, Vector
 
-PASS_TOKENS_PER_THREAD = 128
-"""A forward pass is no larger than this, padding included. It is what a query may have to wait for, and larger
-passes are slower per token too: their activations no longer stay in the cache."""
+PASS_TOKENS = 256
+"""A forward pass of passages is no larger than this, padding included: larger ones are no faster per token, and
+nothing of what a caller who has left asked for is computed after them."""
+_WARM_QUERY_TOKENS = 64
+"""Queries up to this long find their shapes prepared."""
 _TINY = np.float32(1e-12)
 
 
 class OpenVinoEncoder:
     """Implements models.base.Encoder over an encoder directory (see EncoderDirectory).
 
-    Queries and passages have a thread each; between forward passes, waiting queries go first.
+    Queries have a thread, passages one a stream; no pass of passages begins while a query runs.
     Raises ConfigError when the directory is incomplete.
     """
 
@@ -42,38 +43,42 @@ class OpenVinoEncoder:
         self.dimensions = card.dimensions
         self.max_tokens = card.max_tokens
         self.graph = self._directory.graph
+        self.query_graph = self._directory.query_graph
+        self._threads = usable_threads(settings.threads)
         self._loaded: _Loaded | None = None
         self._precedence = Precedence()
         self._queries = Worker("encoder-queries")
-        self._passages = Worker("encoder-passages")
+        self._passages = Worker("encoder-passages", self._threads)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         return self._model().tokenizer.count(texts)
 
     def input_tokens(self, texts: Sequence[str], kind: TextKind) -> list[int]:
         """Tokens a forward pass computes for each text: prefix and specials included, cut to `max_tokens`."""
-        model = self._model()
-        return [len(tokens.ids) for tokens in model.tokenizer.tokenize(texts, model.card.prefix(kind))]
+        return [len(tokens.ids) for tokens in self._model().tokenize(texts, kind)]
 
     async def encode(self, texts: Sequence[str], kind: TextKind) -> list[Encoding]:
         model = self._model()
-        worker = self._queries if kind == "query" else self._passages
-        left = threading.Event()
+        if kind == "query":
+            return await self._queries.run(self._encode_queries, model, tuple(texts))
+        job = _Job(await self._passages.run(model.tokenize, tuple(texts), kind), model)
+        streams = min(model.engine.streams, len(job.left))
         try:
-            return await worker.run(self._encode, model, tuple(texts), kind, left)
+            await asyncio.gather(*(self._passages.run(self._stream, model, job) for _ in range(streams)))
         finally:
-            left.set()
+            job.left.clear()  # the caller has gone, or a pass has failed: nobody reads the rest
+        return [job.done[place] for place in range(len(texts))]
 
     async def warm_up(self) -> None:
-        """Loads the model once, then runs a full pass of passages and a query.
+        """Loads the model once, then runs a full pass of passages on each stream and queries of all usual lengths.
 
         Raises ConfigError when the graph cannot be used.
         """
         if self._loaded is None:
-            self._loaded = await self._passages.run(_load, self._directory, self._settings)
+            self._loaded = await self._passages.run(_load, self._directory, self._settings, self._threads)
+        await self._queries.run(self._warm_queries, self._loaded)
         long = "warm " * self.max_tokens
-        await self.encode([long] * max(1, self._loaded.pass_tokens // self.max_tokens), "passage")
-        await self.encode(["warm"], "query")
+        await self.encode([long] * self._threads, "passage")
 
     async def close(self) -> None:
         await self._queries.close()
@@ -85,83 +90,69 @@ class OpenVinoEncoder:
             raise Unavailable(f"The encoder {self.name} is not loaded yet. Try again shortly.", retry_after_s=1.0)
         return self._loaded
 
-    def _encode(self, model: _Loaded, texts: Sequence[str], kind: TextKind, left: threading.Event) -> list[Encoding]:
-        tokens = model.tokenizer.tokenize(texts, model.card.prefix(kind))
-        encodings: dict[int, Encoding] = {}
-        for batch in batches(tokens, model.pass_tokens, model.tokenizer.padding_id):
-            if left.is_set():
-                return []  # the caller has gone: nobody reads this
-            with self._turn(kind):
-                hidden = model.forward(batch, kind)
-            for row, place in enumerate(batch.places):
-                encodings[place] = _encoding(hidden[row], tokens[place], model.card.pooling)
-        return [encodings[place] for place in range(len(texts))]
+    def _encode_queries(self, model: _Loaded, texts: Sequence[str]) -> list[Encoding]:
+        job = _Job(model.tokenize(texts, "query"), model)
+        for batch in job.left:
+            with self._precedence.query():
+                job.finish(batch, model.engine.query.forward(batch))
+        return [job.done[place] for place in range(len(texts))]
 
-    def _turn(self, kind: TextKind) -> AbstractContextManager[None]:
-        return self._precedence.query() if kind == "query" else self._precedence.passage()
+    def _stream(self, model: _Loaded, job: _Job) -> None:
+        """Takes batches until none is left, beside the other streams."""
+        stream = model.engine.passages.get()
+        try:
+            while batch := job.take():
+                with self._precedence.passage():
+                    hidden = stream.forward(batch)
+                job.finish(batch, hidden)
+        finally:
+            model.engine.passages.put(stream)
+
+    def _warm_queries(self, model: _Loaded) -> None:
+        lengths = {min(self.max_tokens, padded_length(length)) for length in range(1, _WARM_QUERY_TOKENS + 1)}
+        for length in sorted(lengths):
+            ids = np.full((1, length), model.tokenizer.padding_id, np.int64)
+            model.engine.query.forward(Batch(ids, np.ones_like(ids), (0,)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
     card: EncoderCard
     tokenizer: TextTokenizer
-    inputs: frozenset[str]
-    output: Any
+    engine: EncoderEngine
     pass_tokens: int
-    requests: dict[TextKind, Any]
 
-    def forward(self, batch: Batch, kind: TextKind) -> Matrix:
-        """(b, n, d) last hidden states. Valid until the next pass of this kind."""
-        feed = {"input_ids": batch.ids, "attention_mask": batch.mask, "token_type_ids": np.zeros_like(batch.ids)}
-        try:
-            result = self.requests[kind].infer(
-                {name: feed[name] for name in self.inputs}, share_inputs=True, share_outputs=True
-            )
-        except RuntimeError as error:
-            raise Bug(f"The encoder failed on a batch of {batch.ids.shape}: {error}") from error
-        hidden: Matrix = result[self.output]
-        return hidden
+    def tokenize(self, texts: Sequence[str], kind: TextKind) -> list[Tokens]:
+        return self.tokenizer.tokenize(texts, self.card.prefix(kind))
 
 
-def _load(directory: EncoderDirectory, settings: EncoderSettings) -> _Loaded:
+@dataclass(slots=True)
+class _Job:
+    """The texts of one call, shared by the streams that work on it."""
+
+    tokens: list[Tokens]
+    model: _Loaded
+    left: list[Batch] = field(init=False)
+    done: dict[int, Encoding] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        model = self.model
+        self.left = batches(self.tokens, model.pass_tokens, model.card.max_tokens, model.tokenizer.padding_id)
+
+    def take(self) -> Batch | None:
+        with self._lock:
+            return self.left.pop(0) if self.left else None
+
+    def finish(self, batch: Batch, hidden: Matrix) -> None:
+        for row, place in enumerate(batch.places):
+            self.done[place] = _encoding(hidden[row], self.tokens[place], self.model.card.pooling)
+
+
+def _load(directory: EncoderDirectory, settings: EncoderSettings, threads: int) -> _Loaded:
     tokenizer = TextTokenizer(directory.tokenizer, directory.card.max_tokens)
-    try:
-        compiled = ov.Core().compile_model(
-            directory.graph,
-            "CPU",
-            {
-                "PERFORMANCE_HINT": "LATENCY",
-                "INFERENCE_NUM_THREADS": settings.threads,
-                "INFERENCE_PRECISION_HINT": "f32",
-            },
-        )
-        inputs = frozenset(name for port in compiled.inputs for name in port.names)
-        output = _hidden_states(compiled, directory)
-    except SlipstreamError:
-        raise
-    except RuntimeError as error:
-        raise ConfigError(f"{directory.graph} cannot be loaded as an encoder: {error}") from None
-    known = {"input_ids", "attention_mask", "token_type_ids"}
-    if not {"input_ids", "attention_mask"} <= inputs <= known:
-        raise ConfigError(
-            f"{directory.graph} takes {', '.join(sorted(inputs))}; an encoder takes {', '.join(sorted(known))}."
-        )
-    requests: dict[TextKind, Any] = {
-        "query": compiled.create_infer_request(),
-        "passage": compiled.create_infer_request(),
-    }
-    threads = int(compiled.get_property("INFERENCE_NUM_THREADS"))
-    pass_tokens = min(settings.max_batch_tokens, PASS_TOKENS_PER_THREAD * threads)
-    return _Loaded(directory.card, tokenizer, inputs, output, pass_tokens, requests)
-
-
-def _hidden_states(compiled: Any, directory: EncoderDirectory) -> Any:
-    """The output shaped (b, n, d): models may have a pooled one beside it."""
-    for output in compiled.outputs:
-        shape = output.partial_shape
-        if len(shape) == 3 and (shape[2].is_dynamic or shape[2].get_length() == directory.card.dimensions):
-            return output
-    raise ConfigError(f"{directory.graph} has no output shaped (batch, tokens, {directory.card.dimensions}).")
+    engine = load_engine(directory, threads)
+    return _Loaded(directory.card, tokenizer, engine, min(settings.max_batch_tokens, PASS_TOKENS))
 
 
 def _encoding(hidden: Matrix, tokens: Tokens, pooling: Pooling) -> Encoding:

@@ -1,4 +1,4 @@
-"""Whose forward pass is next on a shared processor: a waiting query goes before any passage."""
+"""Whose forward pass begins on a shared processor: a query's at once, one of passages when no query runs."""
 
 from __future__ import annotations
 
@@ -11,56 +11,46 @@ QUERIES_IN_A_ROW = 16
 
 
 class Precedence:
-    """One pass at a time, between threads. Passes are short, so a query waits for one of them at most."""
+    """A query never waits: it shares the processor with the passes that run, which is sooner than their end.
+
+    No pass of passages begins beside it, so that the next query finds the processor free.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._running = False
-        self._queries_waiting = 0
+        self._queries = 0
         self._passages_waiting = 0
         self._queries_in_a_row = 0
 
     @property
     def waiting(self) -> int:
-        """Threads that wait for their turn now."""
-        return self._queries_waiting + self._passages_waiting
+        """Passes of passages that wait for their turn now."""
+        return self._passages_waiting
 
     @contextmanager
     def query(self) -> Iterator[None]:
-        """Holds the processor for one pass of queries. Blocks until its turn."""
+        """Around one pass of queries."""
         with self._changed:
-            self._queries_waiting += 1
-            try:
-                self._changed.wait_for(self._query_may_run)
-            finally:
-                self._queries_waiting -= 1
-            self._running = True
-            self._queries_in_a_row += 1
-        yield from self._hold()
-
-    @contextmanager
-    def passage(self) -> Iterator[None]:
-        """Holds the processor for one pass of passages. Blocks until its turn."""
-        with self._changed:
-            self._passages_waiting += 1
-            try:
-                self._changed.wait_for(self._passage_may_run)
-            finally:
-                self._passages_waiting -= 1
-            self._running = True
-            self._queries_in_a_row = 0
-        yield from self._hold()
-
-    def _hold(self) -> Iterator[None]:
+            self._queries += 1
         try:
             yield
         finally:
             with self._changed:
-                self._running = False
+                self._queries -= 1
+                self._queries_in_a_row += 1
                 self._changed.notify_all()
 
-    def _query_may_run(self) -> bool:
-        return not self._running and not (self._passages_waiting and self._queries_in_a_row >= QUERIES_IN_A_ROW)
+    @contextmanager
+    def passage(self) -> Iterator[None]:
+        """Around one pass of passages. Blocks until its turn."""
+        with self._changed:
+            self._passages_waiting += 1
+            try:
+                self._changed.wait_for(self._passage_may_begin)
+            finally:
+                self._passages_waiting -= 1
+            self._queries_in_a_row = 0
+        yield
 
-    def _passage_may_run(self) -> bool:
-        return not self._running and (not self._queries_waiting or self._queries_in_a_row >= QUERIES_IN_A_ROW)
+    def _passage_may_begin(self) -> bool:
+        return not self._queries or self._queries_in_a_row >= QUERIES_IN_A_ROW

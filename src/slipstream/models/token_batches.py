@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,9 @@ from tokenizers import Tokenizer
 from slipstream.errors import ConfigError
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_LEAST_LENGTH = 8
+_FINE_LENGTH = 32
+"""Up to here lengths are told apart by 4 tokens, above by 8: queries are short."""
 _PADDING_NAMES = ("<pad>", "[PAD]")
 
 
@@ -90,22 +93,30 @@ class TextTokenizer:
         return np.concatenate([head, np.arange(len(special) - closing, len(special))])
 
 
-def batches(tokens: Sequence[Tokens], max_batch_tokens: int, padding_id: int) -> Iterator[Batch]:
-    """Shortest first, so that little is padding; each batch holds at most `max_batch_tokens`, padding included,
-    except that a single longer text goes alone."""
-    order = sorted(range(len(tokens)), key=lambda place: len(tokens[place].ids))
-    group: list[int] = []
+def padded_length(length: int) -> int:
+    """The engine prepares itself for every new shape, which takes longer than a pass: so there are few lengths."""
+    step = 4 if length <= _FINE_LENGTH else 8
+    return max(_LEAST_LENGTH, -(-length // step) * step)
+
+
+def batches(tokens: Sequence[Tokens], max_batch_tokens: int, longest: int, padding_id: int) -> list[Batch]:
+    """Longest first, so that little is padding and streams end together; each batch holds at most
+    `max_batch_tokens`, padding included, except that a single longer text goes alone. None is padded past `longest`."""
+    order = sorted(range(len(tokens)), key=lambda place: -len(tokens[place].ids))
+    groups: list[list[int]] = []
+    room = 0
     for place in order:
-        if group and (len(group) + 1) * len(tokens[place].ids) > max_batch_tokens:
-            yield _padded(tokens, group, padding_id)
-            group = []
-        group.append(place)
-    if group:
-        yield _padded(tokens, group, padding_id)
+        if room <= 0:
+            groups.append([])
+            room = max_batch_tokens // min(longest, padded_length(len(tokens[place].ids)))
+        groups[-1].append(place)
+        room -= 1
+    return [_padded(tokens, group, longest, padding_id) for group in groups]
 
 
-def _padded(tokens: Sequence[Tokens], places: Sequence[int], padding_id: int) -> Batch:
-    length = max(len(tokens[place].ids) for place in places)
+def _padded(tokens: Sequence[Tokens], places: Sequence[int], longest: int, padding_id: int) -> Batch:
+    own_length = max(len(tokens[place].ids) for place in places)
+    length = max(own_length, min(longest, padded_length(own_length)))
     ids = np.full((len(places), length), padding_id, np.int64)
     mask = np.zeros((len(places), length), np.int64)
     for row, place in enumerate(places):

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Literal, TextIO, TypeAlias
 
 from pydantic import SecretStr
+from pydantic_core import to_json
 
 from slipstream.call import Call
 
@@ -97,44 +98,46 @@ def _blot(match: re.Match[str]) -> str:
 
 
 class _Formatter(logging.Formatter):
+    """Redacts each whole line once, whatever part of it a secret is in."""
+
     def __init__(self, known: tuple[str, ...]) -> None:
         super().__init__()
         self._known = known
 
-    def _redact(self, text: str) -> str:
-        return redact(text, self._known)
+    def format(self, record: logging.LogRecord) -> str:
+        return redact(self._line(record), self._known)
 
-    def _message(self, record: logging.LogRecord) -> str:
-        return self._redact(record.getMessage())
+    def _line(self, record: logging.LogRecord) -> str:
+        raise NotImplementedError
 
-    def _fields(self, record: logging.LogRecord) -> dict[str, Value]:
+    def _fields(self, record: logging.LogRecord) -> Mapping[str, Value]:
         fields: Mapping[str, Value] = getattr(record, "fields", {})
-        return {name: self._redact(value) if isinstance(value, str) else value for name, value in fields.items()}
+        return fields
 
     def _trace(self, record: logging.LogRecord) -> str:
-        return self._redact(self.formatException(record.exc_info)) if record.exc_info and record.exc_info[0] else ""
+        return self.formatException(record.exc_info) if record.exc_info and record.exc_info[0] else ""
 
 
 class JsonFormatter(_Formatter):
-    def format(self, record: logging.LogRecord) -> str:
+    def _line(self, record: logging.LogRecord) -> str:
         line: dict[str, Value] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": self._message(record),
+            "message": record.getMessage(),
         }
         if identity := _request_id.get():
             line["request_id"] = identity
         line.update({name: value for name, value in self._fields(record).items() if name not in line})
         if trace := self._trace(record):
             line["trace"] = trace
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return to_json(line, serialize_unknown=True).decode()
 
 
 class TextFormatter(_Formatter):
-    def format(self, record: logging.LogRecord) -> str:
+    def _line(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S.%f")[:-3]
-        parts = [time, f"{record.levelname:<8}", self._message(record)]
+        parts = [time, f"{record.levelname:<8}", record.getMessage()]
         parts += [f"{name}={_quoted(value)}" for name, value in self._fields(record).items()]
         if identity := _request_id.get():
             parts.append(f"[{identity}]")

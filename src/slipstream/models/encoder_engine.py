@@ -1,0 +1,91 @@
+"""An encoder's graphs in OpenVINO: one for queries that uses all threads, one for passages with a stream a thread."""
+
+from __future__ import annotations
+
+import os
+import queue
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino as ov
+
+from slipstream.errors import Bug, ConfigError
+from slipstream.models.encoder_directory import EncoderDirectory
+from slipstream.models.token_batches import Batch
+from slipstream.types import Matrix
+
+_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One infer request: for one thread at a time."""
+
+    request: Any
+    inputs: frozenset[str]
+    output: Any
+
+    def forward(self, batch: Batch) -> Matrix:
+        """(b, n, d) last hidden states. Valid until the next call. Raises Bug when the graph fails."""
+        feed = {"input_ids": batch.ids, "attention_mask": batch.mask}
+        if "token_type_ids" in self.inputs:
+            feed["token_type_ids"] = np.zeros_like(batch.ids)
+        try:
+            result = self.request.infer(feed, share_inputs=True, share_outputs=True)
+        except RuntimeError as error:
+            raise Bug(f"The encoder failed on a batch of {batch.ids.shape}: {error}") from error
+        hidden: Matrix = result[self.output]
+        return hidden
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderEngine:
+    query: Pass
+    streams: int
+    passages: queue.SimpleQueue[Pass]
+    """As many as streams: to be taken, and put back."""
+
+
+def usable_threads(threads: int) -> int:
+    """0 stands for the cores that this process may run on."""
+    return threads or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+def load_engine(directory: EncoderDirectory, threads: int) -> EncoderEngine:
+    """Compiles both graphs. Raises ConfigError when they are not an encoder's.
+
+    Bulk runs as one stream a thread, because splitting a small multiplication between threads costs more than
+    running two of them side by side; a lone query is split all the same, because nothing runs beside it.
+    """
+    query = _compile(directory.query_graph, threads, 1)
+    passages = _compile(directory.graph, threads, threads)
+    requests: queue.SimpleQueue[Pass] = queue.SimpleQueue()
+    for _ in range(threads):
+        requests.put(_pass(passages, directory.graph, directory.card.dimensions))
+    return EncoderEngine(_pass(query, directory.query_graph, directory.card.dimensions), threads, requests)
+
+
+def _compile(graph: Path, threads: int, streams: int) -> Any:
+    options = {"NUM_STREAMS": streams, "INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
+    try:
+        return ov.Core().compile_model(graph, "CPU", options)
+    except RuntimeError as error:
+        raise ConfigError(f"{graph} cannot be loaded as an encoder: {error}") from None
+
+
+def _pass(compiled: Any, graph: Path, dimensions: int) -> Pass:
+    inputs = frozenset(name for port in compiled.inputs for name in port.names)
+    if not {"input_ids", "attention_mask"} <= inputs <= _INPUTS:
+        raise ConfigError(f"{graph} takes {', '.join(sorted(inputs))}; an encoder takes {', '.join(sorted(_INPUTS))}.")
+    return Pass(compiled.create_infer_request(), inputs, _hidden_states(compiled, graph, dimensions))
+
+
+def _hidden_states(compiled: Any, graph: Path, dimensions: int) -> Any:
+    """The output shaped (b, n, d): models may have a pooled one beside it."""
+    for output in compiled.outputs:
+        shape = output.partial_shape
+        if len(shape) == 3 and (shape[2].is_dynamic or shape[2].get_length() == dimensions):
+            return output
+    raise ConfigError(f"{graph} has no output shaped (batch, tokens, {dimensions}).")
