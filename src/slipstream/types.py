@@ -263,6 +263,8 @@ class Prompt:
     messages: tuple[Message, ...]
     evidence: tuple[Evidence, ...]
     """evidence[i] is cited as [i + 1]."""
+    shown: frozenset[int]
+    """Numbers of the evidence that the messages hold: the model can have read no other."""
     tokens: int
     """Prompt length by the model's own tokenizer, template included."""
     language: Language

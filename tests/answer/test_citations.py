@@ -8,7 +8,7 @@ from slipstream.answer.citations import CitationFilter
 
 
 def stream(text: str, count: int, size: int) -> tuple[str, list[int]]:
-    markers = CitationFilter(count)
+    markers = CitationFilter(range(1, count + 1))
     out = "".join(markers.feed(piece) for piece in _split(text, size)) + markers.flush()
     return out, markers.cited
 
@@ -38,5 +38,5 @@ def test_filter(size: int, text: str, count: int, clean: str, cited: list[int]) 
 
 
 def test_text_without_brackets_is_not_held_back() -> None:
-    markers = CitationFilter(1)
+    markers = CitationFilter({1})
     assert markers.feed("plain text") == "plain text"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 from answer.path import new_call, path, question
@@ -11,9 +12,9 @@ from slipstream.errors import Bug, InvalidRequest, Unavailable
 from slipstream.models.fake_encoder import FakeEncoder
 from slipstream.models.fake_llm import FakeLanguageModel
 from slipstream.runtime.deadline import RUNGS
-from slipstream.settings import AnswerSettings
+from slipstream.settings import AnswerSettings, RetrievalSettings
 from slipstream.stores.memory import MemoryStore
-from slipstream.types import Finished, Found, Hit, Sampling, Scope, Token, Vector
+from slipstream.types import Finished, Found, Hit, Sampling, Scope, Token, Usage, Vector
 
 pytestmark = pytest.mark.anyio
 
@@ -276,3 +277,41 @@ async def test_the_small_tier_is_asked_for_a_paragraph_unless_a_length_was_given
         asked = here.pipeline.route(question("How many rooms?", sampling=given), passages, new_call()).sampling
     assert (brief.max_tokens, brief.stop) == (96, ("\n\n",))
     assert asked == given
+
+
+async def test_a_citation_of_what_the_model_was_not_shown_is_dropped() -> None:
+    """The prompt holds one sentence of passage 1; an answer that claims passage 2 has made it up."""
+    async with path(retrieval=RetrievalSettings(passages=2)) as here:
+        await here.add(ROOMS, GARDEN)
+        asking = question("How many rooms has the flat in Harbour Street?")
+        passages = await here.pipeline.find(asking, new_call())
+        route = here.pipeline.route(asking, passages, new_call())
+        prompt = await here.pipeline.assemble(asking, passages, route, new_call())
+        assert (len(prompt.evidence), prompt.shown) == (2, frozenset({1}))
+
+        async def invented() -> AsyncIterator[Token]:
+            yield Token("The flat has three rooms [2].", 7, "stop", Usage(10, 7))
+
+        events = [event async for event in here.pipeline.finish(invented(), prompt, route, new_call())]
+    text = "".join(event.text for event in events if isinstance(event, Token))
+    assert text == "The flat has three rooms."
+
+
+async def test_evidence_that_does_not_fit_is_quoted_and_said() -> None:
+    call = new_call()
+    async with path(answer=AnswerSettings(context_tokens=64)) as here:
+        await here.add("The flat in Harbour Street has rooms " + "and more rooms " * 60 + "in the end.")
+        asked = await here.ask("How many rooms has the flat in Harbour Street?", call)
+    assert asked.finished.answer.tier == "extractive"
+    assert call.degraded == ["model"]
+
+
+async def test_a_loop_is_cut_and_said() -> None:
+    call = new_call()
+    async with path({"small": FakeLanguageModel(tokens=4_000)}) as here:
+        await here.add("Yes yes.")
+        given = Sampling(max_tokens=3_000, length_given=True)
+        asked = await here.ask("Yes?", call, sampling=given)
+    assert asked.finished.answer.finish_reason == "length"
+    assert call.degraded == ["repetition_cut"]
+    assert asked.finished.answer.usage.completion_tokens < 1_000

@@ -20,6 +20,8 @@ _DELIMITER = re.compile(r"[<＜](?=\s*[/／]?\s*passage)|[<＜](?=[|｜])", re.I
 _KEPT_TURNS = 4
 _INNER_MARKS = str.maketrans("“”", "‘’")
 
+_TEMPLATE_TOKENS = 256
+"""More than any chat template adds around our messages."""
 _INLINE_CHARACTERS = 1_000
 """Below this (about 0.3 ms of tokenising) handing the work to a thread costs more than doing it."""
 
@@ -32,22 +34,46 @@ class Assembler:
         self._settings = settings
         self._worker = worker
 
-    async def __call__(self, question: Question, passages: Passages, route: Route, call: Call) -> Prompt:
-        """Raises InvalidRequest when question and conversation alone exceed the model's context."""
+    async def check(self, question: Question, passages: Passages, route: Route) -> None:
+        """Raises InvalidRequest when the question alone exceeds the model's context: before anything is shown.
+
+        No token is shorter than a byte, so most questions need not be tokenised to know that they fit.
+        """
         model = self._models.get(route.tier)
         if model is None:
-            return Prompt((), passages.items, 0, passages.query.language)
+            return
+        reads, _ = self._reads(route.tier)
+        messages = _LAYOUTS[reads].messages(question, (), (), passages.query.language)
+        room = model.context_tokens - route.sampling.max_tokens
+        said_bytes = sum(len(message.text.encode()) for message in messages)
+        if said_bytes + _TEMPLATE_TOKENS < room:
+            return
+        inline = said_bytes <= _INLINE_CHARACTERS
+        bare = model.count_tokens(messages) if inline else await self._worker.run(model.count_tokens, messages)
+        if bare >= room:
+            raise InvalidRequest(
+                f"The question takes {bare} tokens and the answer up to {route.sampling.max_tokens}, but the model "
+                f"reads {model.context_tokens} in all. Shorten the question or lower max_tokens.",
+                code="context_length_exceeded",
+                param="messages",
+            )
+
+    async def __call__(self, question: Question, passages: Passages, route: Route, call: Call) -> Prompt:
+        """For a question that `check` has let through."""
+        model = self._models.get(route.tier)
+        if model is None:
+            return _quoted(passages)
         with call.stage("assemble") as span:
             if _characters(question, passages) <= _INLINE_CHARACTERS:
-                prompt = self._fit(question, passages, model, route)
+                prompt = self._fit(question, passages, model, route, call)
             else:
-                prompt = await self._worker.run(self._fit, question, passages, model, route)
+                prompt = await self._worker.run(self._fit, question, passages, model, route, call)
             span.detail["tokens"] = prompt.tokens
             span.detail["passages"] = len(prompt.evidence)
             return prompt
 
-    def _fit(self, question: Question, passages: Passages, model: LanguageModel, route: Route) -> Prompt:
-        """As much evidence as the budget takes, best first."""
+    def _fit(self, question: Question, passages: Passages, model: LanguageModel, route: Route, call: Call) -> Prompt:
+        """As much evidence as the budget takes, best first; when none fits, it is quoted and no model asked."""
         reads, sentences = self._reads(route.tier)
         layout = _LAYOUTS[reads]
         language = passages.query.language
@@ -56,19 +82,16 @@ class Assembler:
         bare = model.count_tokens(layout.messages(question, (), history, language))
         if bare > room:
             history = ()
+            call.degrade("history")
             bare = model.count_tokens(layout.messages(question, (), history, language))
-        if bare >= room:
-            raise InvalidRequest(
-                f"The question takes {bare} tokens and the answer up to {route.sampling.max_tokens}, but the model "
-                f"reads {model.context_tokens} in all. Shorten the question or lower max_tokens.",
-                code="context_length_exceeded",
-                param="messages",
-            )
         pieces = layout.pieces(passages, sentences)
         kept = _within(min(self._settings.context_tokens, room - bare), pieces, model)
-        rendered = layout.messages(question, kept, history, language)
-        evidence = passages.items[: len(kept)] if reads == "passages" else passages.items
-        return Prompt(rendered, evidence, model.count_tokens(rendered), language)
+        if not kept:
+            call.degrade("model")
+            return _quoted(passages)
+        rendered = layout.messages(question, [piece.text for piece in kept], history, language)
+        shown = frozenset(piece.number for piece in kept)
+        return Prompt(rendered, passages.items, shown, model.count_tokens(rendered), language)
 
     def _reads(self, tier: Tier) -> tuple[Reads, int]:
         settings = self._settings
@@ -77,11 +100,24 @@ class Assembler:
         return settings.large_reads, settings.large_sentences
 
 
-def _within(budget: int, pieces: Sequence[str], model: LanguageModel) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Rendered evidence, and the number of its passage."""
+
+    number: int
+    text: str
+
+
+def _quoted(passages: Passages) -> Prompt:
+    """What the extractive tier reads."""
+    return Prompt((), passages.items, frozenset({1}) if passages.items else frozenset(), 0, passages.query.language)
+
+
+def _within(budget: int, pieces: Sequence[_Piece], model: LanguageModel) -> list[_Piece]:
     """The longest run of pieces from the first that the budget takes."""
     kept = []
     for piece in pieces:
-        budget -= model.count_text_tokens(piece) + 1
+        budget -= model.count_text_tokens(piece.text) + 1
         if budget < 0:
             break
         kept.append(piece)
@@ -92,12 +128,12 @@ def _within(budget: int, pieces: Sequence[str], model: LanguageModel) -> list[st
 class _Layout:
     """How evidence is cut into pieces, and how pieces become messages."""
 
-    pieces: Callable[[Passages, int], list[str]]
+    pieces: Callable[[Passages, int], list[_Piece]]
     messages: Callable[[Question, Sequence[str], Sequence[Turn], Language], tuple[Message, ...]]
 
 
-def _passage_pieces(passages: Passages, _: int) -> list[str]:
-    return [render_passage(number, item) for number, item in enumerate(passages.items, 1)]
+def _passage_pieces(passages: Passages, _: int) -> list[_Piece]:
+    return [_Piece(number, render_passage(number, item)) for number, item in enumerate(passages.items, 1)]
 
 
 def _passage_messages(
@@ -128,19 +164,19 @@ def _best_sentences(passages: Passages, count: int) -> list[_Sentence]:
     return sorted(sentences, key=lambda sentence: (-sentence.span.score, sentence.number))[:count]
 
 
-def _excerpt_pieces(passages: Passages, count: int) -> list[str]:
+def _excerpt_pieces(passages: Passages, count: int) -> list[_Piece]:
     """Passages cut down to their best sentences, in the order of the text."""
     best = _best_sentences(passages, count)
     pieces = []
     for number in dict.fromkeys(sentence.number for sentence in best):
         within = sorted((s for s in best if s.number == number), key=lambda s: s.span.start)
-        pieces.append(_delimited(number, " … ".join(neutralise(s.text) for s in within)))
+        pieces.append(_Piece(number, _delimited(number, " … ".join(neutralise(s.text) for s in within))))
     return pieces
 
 
-def _quote_pieces(passages: Passages, count: int) -> list[str]:
+def _quote_pieces(passages: Passages, count: int) -> list[_Piece]:
     """Each sentence on one quoted line."""
-    return [quote(sentence.text) for sentence in _best_sentences(passages, count)]
+    return [_Piece(sentence.number, quote(sentence.text)) for sentence in _best_sentences(passages, count)]
 
 
 def _quote_messages(
@@ -167,7 +203,7 @@ def _conversation(history: Sequence[Turn], language: Language) -> list[str]:
 
 
 def _characters(question: Question, passages: Passages) -> int:
-    said = len(question.text) + sum(len(turn.text) for turn in question.history)
+    said = len(question.text) + len(question.instructions) + sum(len(turn.text) for turn in question.history)
     return said + sum(len(item.passage.text) for item in passages.items)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 _MARKER = re.compile(r"\s?[\[【]\s*(\d{1,3}(?:\s*[,，、]\s*\d{1,3})*)\s*[\]】]")
 _OPEN = re.compile(r"\s?(?:[\[【][\d\s,，、]{0,16})?$")
@@ -15,13 +16,13 @@ _IDENTIFIER = re.compile(r"[A-Za-z0-9_)\]]")
 class CitationFilter:
     """Passes text through, holding back only what might be the start of a marker.
 
-    Markers are normalised to [n]; those beyond `count` vanish with the space before them. Code is left alone:
+    Markers are normalised to [n]; those that are not `allowed` vanish with the space before them. Code is left alone:
     what stands between backticks, and an index such as `items[0]` that names no evidence. `cited` lists the
     numbers that were kept, by first appearance.
     """
 
-    def __init__(self, count: int) -> None:
-        self._count = count
+    def __init__(self, allowed: Collection[int]) -> None:
+        self._allowed = allowed
         self._held = ""
         self._in_code = False
         self._before = ""
@@ -57,7 +58,7 @@ class CitationFilter:
         return text
 
     def _marker(self, marker: re.Match[str]) -> str:
-        kept = [n for n in map(int, _NUMBER.findall(marker[1])) if 1 <= n <= self._count]
+        kept = [n for n in map(int, _NUMBER.findall(marker[1])) if n in self._allowed]
         is_index = _IDENTIFIER.match(self._before) and marker[0][0] == "[" and not kept
         if self._in_code or is_index:
             self._before = marker[0][-1]

@@ -44,7 +44,7 @@ class Finisher:
         self, tokens: AsyncIterator[Token], prompt: Prompt, route: Route, call: Call
     ) -> AsyncIterator[Token | Finished]:
         """Raises Bug when the model ends without saying why: an answer cut short is never passed off as whole."""
-        markers = CitationFilter(len(prompt.evidence))
+        markers = CitationFilter(prompt.shown)
         written: list[str] = []
         last: Token | None = None
         async for token in tokens:
@@ -69,7 +69,7 @@ class Finisher:
                     citations=tuple(_citation(n, prompt.evidence[n - 1]) for n in cited),
                     finish_reason=last.finish_reason,
                     usage=last.usage or Usage(),
-                    tier=route.tier,
+                    tier=route.tier if prompt.messages else "extractive",
                     model=self._model_name(route),
                     supported=bool(cited),
                 )
@@ -91,9 +91,9 @@ def _attributed(text: str, prompt: Prompt) -> list[int]:
     said = _words(text)
     if not said:
         return []
-    shares = [len(said & _words(item.passage.text)) / len(said) for item in prompt.evidence]
-    best = max(range(len(shares)), key=lambda i: (shares[i], -i), default=None)
-    return [best + 1] if best is not None and shares[best] >= _ATTRIBUTED_OVERLAP else []
+    shares = {n: len(said & _words(prompt.evidence[n - 1].passage.text)) / len(said) for n in sorted(prompt.shown)}
+    best = max(shares, key=lambda n: shares[n], default=None)
+    return [best] if best is not None and shares[best] >= _ATTRIBUTED_OVERLAP else []
 
 
 def _words(text: str) -> set[str]:

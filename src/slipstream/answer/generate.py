@@ -32,11 +32,12 @@ class Generator:
         """Closing the generator cancels the generation and frees its slot."""
         model = self._models.get(route.tier)
         with call.stage("generate", tier=route.tier) as span:
-            if model is None:
+            if model is None or not prompt.messages:
                 yield Token(quotation(prompt), 0, "stop", Usage())
                 return
             last_s: float | None = None
-            loop, written = LoopGuard(), 0
+            loop = LoopGuard() if route.sampling.json_schema is None else None
+            written = 0
             async with model.generate(prompt.messages, route.sampling, call) as tokens:
                 async for token in tokens:
                     now_s = self._clock()
@@ -50,10 +51,11 @@ class Generator:
                         span.detail["prompt_tokens"] = token.usage.prompt_tokens
                         span.detail["cached_tokens"] = token.usage.cached_tokens
                     written += token.count
-                    if token.finish_reason is None and loop.looping(token.text):
+                    if loop is not None and token.finish_reason is None and loop.looping(token.text):
                         call.degrade("repetition_cut")
                         span.detail["tokens"] = written
-                        yield replace(token, finish_reason="stop", usage=Usage(completion_tokens=written))
+                        span.detail["prompt_tokens"] = prompt.tokens
+                        yield replace(token, finish_reason="length", usage=Usage(prompt.tokens, written))
                         return
                     yield token
 

@@ -47,11 +47,15 @@ class Pipeline:
         return await self.rerank(candidates, question, call)
 
     async def answer(self, question: Question, call: Call) -> AsyncGenerator[Event, None]:
-        """Yields Found, then Tokens as they come, then Finished; closing it cancels what runs."""
+        """Yields Found, then Tokens as they come, then Finished; closing it cancels what runs.
+
+        What the request itself is refused for is raised before Found, so that it becomes a status.
+        """
         question = self.plan(question, call)
         passages = await self.find(question, call)
-        yield Found(passages.query, self.finish.citations(passages))
         route = self.route(question, passages, call)
+        await self.assemble.check(question, passages, route)
+        yield Found(passages.query, self.finish.citations(passages))
         prompt = await self.assemble(question, passages, route, call)
         async with aclosing(self.generate(prompt, route, call)) as tokens:
             async for event in self.finish(tokens, prompt, route, call):

@@ -75,7 +75,7 @@ class OpenVinoEncoder:
         Raises ConfigError when the graph cannot be used.
         """
         if self._loaded is None:
-            self._loaded = await self._passages.run(_load, self._directory, self._settings, self._threads)
+            self._loaded = await self._load()
         await self._queries.run(self._warm_queries, self._loaded)
         long = "warm " * self.max_tokens
         await self.encode([long] * self._threads, "passage")
@@ -84,6 +84,14 @@ class OpenVinoEncoder:
         await self._queries.close()
         await self._passages.close()
         self._loaded = None
+
+    async def _load(self) -> _Loaded:
+        card = self._directory.card
+        tokenizer, engine = await asyncio.gather(
+            self._queries.run(TextTokenizer, self._directory.tokenizer, card.max_tokens),
+            self._passages.run(load_engine, self._directory, self._threads),
+        )
+        return _Loaded(card, tokenizer, engine, min(self._settings.max_batch_tokens, PASS_TOKENS))
 
     def _model(self) -> _Loaded:
         if self._loaded is None:
@@ -147,12 +155,6 @@ class _Job:
     def finish(self, batch: Batch, hidden: Matrix) -> None:
         for row, place in enumerate(batch.places):
             self.done[place] = _encoding(hidden[row], self.tokens[place], self.model.card.pooling)
-
-
-def _load(directory: EncoderDirectory, settings: EncoderSettings, threads: int) -> _Loaded:
-    tokenizer = TextTokenizer(directory.tokenizer, directory.card.max_tokens)
-    engine = load_engine(directory, threads)
-    return _Loaded(directory.card, tokenizer, engine, min(settings.max_batch_tokens, PASS_TOKENS))
 
 
 def _encoding(hidden: Matrix, tokens: Tokens, pooling: Pooling) -> Encoding:

@@ -68,7 +68,12 @@ def load_engine(directory: EncoderDirectory, threads: int) -> EncoderEngine:
 
 
 def _compile(graph: Path, threads: int, streams: int) -> Any:
-    options = {"NUM_STREAMS": streams, "INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
+    options = {
+        "NUM_STREAMS": streams,
+        "INFERENCE_NUM_THREADS": threads,
+        "INFERENCE_PRECISION_HINT": "f32",
+        "ENABLE_CPU_PINNING": False,  # a thread bound to one core waits behind whatever else runs there
+    }
     try:
         return ov.Core().compile_model(graph, "CPU", options)
     except RuntimeError as error:
