@@ -8,16 +8,17 @@ import httpx
 
 from slipstream.bench.claims import Bar, Claim, Finding, Say
 from slipstream.bench.demo_server import OPTIONS, demo_server
-from slipstream.bench.factual import Factual, contains, factual_questions
+from slipstream.bench.factual import contains
 from slipstream.commands.client import ask
 from slipstream.commands.demo import demo_settings
+from slipstream.demo.questions import DemoQuestion, demo_questions
 from slipstream.settings import Settings
 
 TOKENS = 96
 
 
 async def measure(settings: Settings, say: Say) -> Finding:
-    items = factual_questions()
+    items = demo_questions()
     tiers = ["extractive", "small", *(["large"] if demo_settings(settings).models.large else [])]
     bars = []
     async with demo_server(settings) as demo:
@@ -35,17 +36,17 @@ async def measure(settings: Settings, say: Say) -> Finding:
     return Finding((), tuple(bars), note)
 
 
-async def _right(http: httpx.AsyncClient, item: Factual, tier: str) -> bool:
+async def _right(http: httpx.AsyncClient, item: DemoQuestion, tier: str) -> bool:
     reply = await ask(http, item.question, options={**OPTIONS, "route": tier}, max_tokens=TOKENS)
     return contains(reply.text, item.answers)
 
 
-async def _evidence_holds(http: httpx.AsyncClient, item: Factual) -> bool:
+async def _evidence_holds(http: httpx.AsyncClient, item: DemoQuestion) -> bool:
     reply = await ask(http, item.question, options={**OPTIONS, "route": "extractive"})
     return any(contains(citation["text"], item.answers) for citation in reply.citations)
 
 
-def _shares(tier: str, items: Sequence[Factual], right: Sequence[bool]) -> list[Bar]:
+def _shares(tier: str, items: Sequence[DemoQuestion], right: Sequence[bool]) -> list[Bar]:
     bars = []
     for language in ("en", "zh"):
         of = [ok for item, ok in zip(items, right, strict=True) if item.language == language]

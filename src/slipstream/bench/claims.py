@@ -59,8 +59,10 @@ class Finding:
     note: str = ""
 
     @property
-    def holds(self) -> bool:
-        return all(bar.holds is not False for bar in self.bars)
+    def holds(self) -> bool | None:
+        """None when nothing here has a bound: a report, not a verdict."""
+        verdicts = [bar.holds for bar in self.bars if bar.holds is not None]
+        return all(verdicts) if verdicts else None
 
 
 Measure: TypeAlias = Callable[[Settings, "Say"], Awaitable[Finding]]

@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import httpx
 
 from slipstream.bench.claims import Bar, Claim, Finding, Say, Side, percentile
 from slipstream.bench.demo_server import OPTIONS, demo_server
-from slipstream.bench.factual import factual_questions
 from slipstream.commands.client import Reply, ask
+from slipstream.demo.questions import demo_questions
 from slipstream.settings import Settings
 
-USERS, EACH, TOKENS = 8, 5, 64
+USERS, TOKENS, LONG, HEAD_START_S = 8, 16, 256, 2.0
+_SMALL = {**OPTIONS, "route": "small"}
 
 
 async def measure(settings: Settings, say: Say) -> Finding:
-    questions = [item.question for item in factual_questions()]
+    questions = [item.question for item in demo_questions()]
     async with demo_server(settings) as demo:
-        await _user(demo.http, questions[:3])
+        await _asked(demo.http, questions[:3])
         say("one user")
-        alone = await _user(demo.http, questions)
-        say(f"{USERS} users, all generating")
-        crowds = (questions[i::USERS][:EACH] for i in range(USERS))
-        crowd = [reply for replies in await asyncio.gather(*(_user(demo.http, q) for q in crowds)) for reply in replies]
+        alone = await _asked(demo.http, questions)
+        say(f"one user among {USERS} who are generating all the time")
+        crowd = [asyncio.create_task(_generate(demo.http, i)) for i in range(USERS)]
+        try:
+            await asyncio.sleep(HEAD_START_S)
+            among = await _asked(demo.http, questions)
+        finally:
+            for user in crowd:
+                user.cancel()
+            await asyncio.gather(*crowd, return_exceptions=True)
     sides = (
         _side("evidence, one user", [r.evidence_s for r in alone]),
         _side("first token, one user", [r.first_token_s for r in alone]),
-        _side(f"evidence, {USERS} users generating", [r.evidence_s for r in crowd]),
-        _side(f"first token, {USERS} users generating", [r.first_token_s for r in crowd]),
+        _side(f"evidence, {USERS} users generating", [r.evidence_s for r in among]),
+        _side(f"first token, {USERS} users generating", [r.first_token_s for r in among]),
     )
     return Finding(
         sides,
@@ -41,8 +49,15 @@ async def measure(settings: Settings, say: Say) -> Finding:
     )
 
 
-async def _user(http: httpx.AsyncClient, questions: list[str]) -> list[Reply]:
-    return [await ask(http, question, options=OPTIONS, max_tokens=TOKENS) for question in questions]
+async def _asked(http: httpx.AsyncClient, questions: list[str]) -> list[Reply]:
+    """One after the other; the small tier writes each answer, whatever its language."""
+    return [await ask(http, question, options=_SMALL, max_tokens=TOKENS) for question in questions]
+
+
+async def _generate(http: httpx.AsyncClient, user: int) -> None:
+    """Long answers without a pause, each from its own question."""
+    for turn in itertools.count():
+        await ask(http, f"Explain in detail how part {user} works, step {turn}.", options=_SMALL, max_tokens=LONG)
 
 
 def _side(name: str, seconds: list[float | None]) -> Side:

@@ -23,6 +23,8 @@ class Timing:
     total_s: float
     bytes: int
     """Head, body and chunk framing."""
+    whole: bool = True
+    """False for a stream that ended without its [DONE]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,9 @@ async def _response(reader: asyncio.StreamReader) -> Timing:
     length = headers.get(b"content-length")
     while not _complete(received, head_end, length):
         received += await _more(reader)
-    return Timing(int(received[9:12]), first_byte_s, time.perf_counter() - began, len(received))
+    total_s = time.perf_counter() - began
+    whole = b"text/event-stream" not in headers.get(b"content-type", b"") or b"data: [DONE]" in received[-64:]
+    return Timing(int(received[9:12]), first_byte_s, total_s, len(received), whole)
 
 
 def _complete(received: bytearray, head_end: int, length: bytes | None) -> bool:

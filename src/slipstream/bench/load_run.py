@@ -15,10 +15,10 @@ from rich.table import Table
 
 from slipstream.bench.claims import percentile
 from slipstream.bench.demo_server import OPTIONS, demo_server
-from slipstream.bench.factual import factual_questions
 from slipstream.bench.machine import this_machine
 from slipstream.commands.ask import http_client
 from slipstream.commands.client import Reply, ask
+from slipstream.demo.questions import demo_questions
 from slipstream.errors import SlipstreamError
 from slipstream.settings import Settings
 
@@ -50,7 +50,7 @@ async def run_load(
 
 async def _drive(http: httpx.AsyncClient, options: Mapping[str, object], users: int, seconds: float) -> LoadReport:
     report, began = LoadReport(users), time.perf_counter()
-    questions = itertools.cycle([item.question for item in factual_questions()])
+    questions = itertools.cycle([item.question for item in demo_questions()])
     await asyncio.gather(*(_user(http, options, questions, began + seconds, report) for _ in range(users)))
     report.seconds = time.perf_counter() - began
     return report

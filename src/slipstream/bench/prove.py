@@ -46,7 +46,7 @@ def list_claims(console: Console) -> None:
 async def run_prove(
     settings: Settings, ids: Sequence[str], console: Console, *, html: Path | None, as_json: bool
 ) -> bool:
-    """True when every claim measured holds.
+    """True when every claim was measured and none failed.
 
     Raises ConfigError for a claim that does not exist.
     """
@@ -57,7 +57,7 @@ async def run_prove(
     if html is not None:
         html.write_text(results_html(results, machine), encoding="utf-8")
         console.print(f"Charts: {html}")
-    return all(result.finding is not None and result.finding.holds for result in results)
+    return all(result.finding is not None and result.finding.holds is not False for result in results)
 
 
 def chosen(ids: Sequence[str]) -> tuple[Claim, ...]:

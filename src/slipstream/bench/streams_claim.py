@@ -11,6 +11,7 @@ import httpx
 from slipstream.bench.claims import Bar, Claim, Finding, Say, Side, percentile
 from slipstream.bench.demo_server import OPTIONS, demo_server
 from slipstream.commands.client import Reply, ask
+from slipstream.errors import Unavailable
 from slipstream.settings import Settings
 
 STREAMS, TOKENS, REPEATS, HEAD_START_S = 8, 96, 3, 1.0
@@ -98,8 +99,10 @@ async def _longest_gap_s(http: httpx.AsyncClient, newcomer: str) -> float:
     came = time.perf_counter()
     await _one(http, f"{newcomer} {came:.0f}")
     await asyncio.gather(*streams)
-    later = ([at for at in times if at >= came] for times in arrivals)
-    return max((b - a for times in later for a, b in itertools.pairwise(times)), default=0.0)
+    gaps = [b - a for times in arrivals for a, b in itertools.pairwise(times) if b >= came]
+    if len(gaps) < STREAMS:
+        raise Unavailable("The streams ended before the newcomer came: nothing was measured. Run it again.")
+    return max(gaps)
 
 
 CLAIM = Claim(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from importlib.resources import as_file, files
-from pathlib import Path
 
 import httpx
 from rich.console import Console
@@ -18,6 +16,7 @@ from slipstream.commands.ask import http_client
 from slipstream.commands.ingest import show_report
 from slipstream.commands.local import local_server
 from slipstream.commands.terminal import AnswerView
+from slipstream.demo.questions import CORPUS
 from slipstream.ingest.progress import IngestProgress
 from slipstream.models.catalogue import BILINGUAL
 from slipstream.models.provision import Provisioner
@@ -73,12 +72,11 @@ async def run_demo(console: Console, *, ask_questions: bool, users: int) -> None
 
 async def ingest_corpus(service: Slipstream, console: Console) -> None:
     """Indexes the shipped corpus; a second time nothing changes."""
-    with as_file(files("slipstream.demo").joinpath("corpus")) as corpus:
-        with IngestProgress(console) as progress:
-            report = await service.parts.ingestor.ingest_paths(
-                [Path(corpus)], tenant=TENANT, collection=COLLECTION, on_event=progress
-            )
-        show_report(report, console)
+    with IngestProgress(console) as progress:
+        report = await service.parts.ingestor.ingest_paths(
+            [CORPUS], tenant=TENANT, collection=COLLECTION, on_event=progress
+        )
+    show_report(report, console)
 
 
 async def _ask_all(http: httpx.AsyncClient, settings: Settings, console: Console, began: float) -> None:
