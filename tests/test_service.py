@@ -20,6 +20,7 @@ from slipstream.settings import (
     ModelsSettings,
     Settings,
 )
+from slipstream.stores.qdrant_edge import QdrantEdgeStore
 from slipstream.types import Citation, Finished, Found, Question, Sampling, Scope, Token
 
 pytestmark = pytest.mark.anyio
@@ -220,3 +221,23 @@ async def test_max_tokens_and_stop_reach_the_model(tmp_path: Path) -> None:
         assert len(text.split()) <= 3
         text, _ = await ask(service, "How many days of leave?", sampling=Sampling(stop=("days",)))
         assert "days" not in text
+
+
+async def test_a_rebuild_that_fails_takes_nothing_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("slipstream.service._OPTIMIZE_EVERY_S", 0.01)
+    monkeypatch.setattr("slipstream.service._OPTIMIZE_ABOVE", 0)
+    async with started(tmp_path) as service:
+        store = service.parts.store
+        assert isinstance(store, QdrantEdgeStore)
+        monkeypatch.setattr(store, "_rebuild_after", 1)
+        (config,) = tmp_path.rglob("edge_config.json")
+        whole = config.read_bytes()
+        config.write_text("{")
+        await put(service, "leave.md", LEAVE)
+        await until(lambda: caplog.text.count("The index could not be rebuilt") >= 2)
+        assert service.readiness.ready
+        config.write_bytes(whole)
+        await until(lambda: not store.needs_optimize())
+        assert "28 days" in (await ask(service, "How many days of leave has an employee?"))[0]

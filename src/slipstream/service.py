@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 
 from slipstream.answer.assemble import system_prefix
 from slipstream.answer.pipeline import Pipeline
 from slipstream.answer.retrieve import Mode
 from slipstream.call import Call, Deadline
-from slipstream.errors import NotFound, TryAgain
+from slipstream.errors import NotFound, SlipstreamError
 from slipstream.ingest.ledger import DocumentRecord
 from slipstream.ingest.run import DocumentResult, Ingestor
 from slipstream.models.base import Encoder, LanguageModel, TextKind
@@ -22,15 +23,24 @@ from slipstream.runtime.admission import Admission
 from slipstream.runtime.batcher import Batcher
 from slipstream.runtime.supervise import Supervisor
 from slipstream.runtime.warmup import Readiness, Step, warm_up
+from slipstream.runtime.within import within
 from slipstream.runtime.workers import Worker
 from slipstream.settings import Settings
 from slipstream.stores.base import Store
 from slipstream.types import Candidate, Encoding, Event, Passages, Question, Scalar, Scope, Tier
 
+log = logging.getLogger(__name__)
+
 _OPTIMIZE_EVERY_S = 20.0
 """How often the store is asked whether its index has work to do."""
 _OPTIMIZE_ABOVE = 2_000
 """Passages outside a graph are scanned exactly: below this many, that costs less than building."""
+_SEARCH_TOKENS = 64
+"""What a search costs beside its query's own tokens."""
+_LOT_TOKENS = 2_048
+"""Of an embedding request that are encoded under one permit, so that searches get in between."""
+_UPLOAD_BYTES = 1 << 20
+"""What an upload counts for at least: many small ones cost as much as a few large ones."""
 _CHARACTERS_PER_TOKEN = 3
 """For the estimate that admission takes; the model's tokenizer counts exactly later."""
 
@@ -47,6 +57,13 @@ class ModelCard:
 class SearchResult:
     passages: Passages
     candidates: Sequence[Candidate]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lot:
+    texts: Sequence[str]
+    tokens: int
+    """Estimated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +92,11 @@ class Slipstream:
         self.metrics = parts.metrics
         self.readiness = Readiness()
         self.loop_lag = LoopLag(parts.metrics.loop_lag)
+        limits = parts.settings.admission
+        self.encoding = Admission(limits.max_encoding_tokens, limits.max_queued_encoding_tokens, limits.tenant_share)
+        """What searches and embeddings go through; ingestion encodes in lots that let both in between."""
+        self.uploads = Admission(limits.max_uploads_mib << 20, 0)
+        """In bytes, not tokens."""
         self._stack = AsyncExitStack()
         self._passages = 0
 
@@ -109,7 +131,8 @@ class Slipstream:
     async def stop(self) -> None:
         """Refuses what comes, ends what runs, closes every part in reverse order."""
         self.readiness.drain()
-        await self._parts.admission.close()
+        for admission in (self._parts.admission, self.encoding, self.uploads):
+            await admission.close()
         await self._stack.aclose()
 
     async def _open_store(self) -> None:
@@ -137,7 +160,7 @@ class Slipstream:
 
     async def _first_search(self) -> None:
         """Touches the store's segments by the path itself."""
-        call = self.open_call("warm-up", None, None)
+        call = Call("warm-up", Deadline.after(None))
         await self._parts.pipeline.find(Question("warm-up", Scope("warm-up")), call)
 
     async def _watch(self) -> None:
@@ -153,13 +176,15 @@ class Slipstream:
         self.metrics.watch_passages(lambda: self._passages)
 
     async def _optimize(self) -> None:
-        """Keeps the index built, off the path; a passing failure is tried again."""
+        """Keeps the index built, off the path. A failure is tried again: searches go on with the index there is."""
         while True:
-            info = await self._parts.store.info()
-            self._passages = info.passages
-            if info.passages - info.indexed >= _OPTIMIZE_ABOVE:
-                with suppress(TryAgain):
+            try:
+                info = await self._parts.store.info()
+                self._passages = info.passages
+                if info.passages - info.indexed >= _OPTIMIZE_ABOVE:
                     await self._parts.store.optimize()
+            except SlipstreamError as error:
+                log.warning("The index could not be rebuilt; trying again in %.0f s. %s", _OPTIMIZE_EVERY_S, error)
             await asyncio.sleep(_OPTIMIZE_EVERY_S)
 
     # --- the path ---
@@ -172,32 +197,68 @@ class Slipstream:
     async def answer(self, question: Question, call: Call) -> AsyncIterator[AsyncIterator[Event]]:
         """Admitted before anything is computed; leaving the context cancels what runs."""
         async with AsyncExitStack() as stack:
-            with call.stage("queue"):
+            with call.stage("admission"):
                 permit = self._parts.admission.admit(call.tenant, self._estimated_tokens(question), call.deadline)
                 await stack.enter_async_context(permit)
-            stack.callback(self._finished, call)
+            stack.callback(self._finished, call, "answer")
             yield await stack.enter_async_context(aclosing(self._parts.pipeline.answer(question, call)))
 
     async def search(self, question: Question, call: Call, *, mode: Mode, limit: int, rerank: bool) -> SearchResult:
-        pipeline = self._parts.pipeline
-        question = replace(question, passages=limit, candidates=None if rerank else 0)
-        query = pipeline.rewrite(question, call)
-        candidates = await pipeline.retrieve(query, question, call, mode)
-        passages = await pipeline.rerank(candidates, question, call)
-        self._finished(call)
+        pipeline, scored = self._parts.pipeline, self.settings.retrieval.rerank_limit
+        question = replace(question, passages=limit, candidates=max(limit, scored) if rerank and scored else 0)
+        tokens = _SEARCH_TOKENS + self._text_tokens(question.text)
+        async with self._admitted("search", self.encoding, tokens, call), within(call.deadline, "searching"):
+            query = pipeline.rewrite(question, call)
+            candidates = await pipeline.retrieve(query, question, call, mode)
+            passages = await pipeline.rerank(candidates, question, call)
         return SearchResult(passages, candidates.items)
 
     async def embed(self, texts: Sequence[str], kind: TextKind, call: Call) -> list[Encoding]:
-        call.deadline.check("waiting to encode")
-        with call.stage("encode", texts=len(texts)):
-            if kind == "query":
-                return await self._parts.batcher.submit_many(texts)
-            return await self._parts.encoder.encode(texts, kind)
+        encodings: list[Encoding] = []
+        try:
+            async with within(call.deadline, "encoding"):
+                with call.stage("encode", texts=len(texts)):
+                    for lot in self._lots(texts):
+                        async with self.encoding.admit(call.tenant, lot.tokens, call.deadline):
+                            encodings += await self._encoded(lot.texts, kind)
+        finally:
+            self._finished(call, "embed")
+        return encodings
 
-    def _finished(self, call: Call) -> None:
+    async def _encoded(self, texts: Sequence[str], kind: TextKind) -> list[Encoding]:
+        if kind == "query":
+            return await self._parts.batcher.submit_many(texts)
+        return await self._parts.encoder.encode(texts, kind)
+
+    def _lots(self, texts: Sequence[str]) -> Iterator[_Lot]:
+        held: list[str] = []
+        tokens = 0
+        for text in texts:
+            more = self._text_tokens(text)
+            if held and tokens + more > _LOT_TOKENS:
+                yield _Lot(held, tokens)
+                held, tokens = [], 0
+            held.append(text)
+            tokens += more
+        yield _Lot(held, tokens)
+
+    def _text_tokens(self, text: str) -> int:
+        """About: a Chinese character is three bytes and most of a token; longer text than the encoder takes is cut."""
+        return min(1 + len(text.encode()) // 3, self._parts.encoder.max_tokens)
+
+    @asynccontextmanager
+    async def _admitted(self, name: str, admission: Admission, tokens: int, call: Call) -> AsyncIterator[None]:
+        """Recorded under `name` however it ends."""
+        async with AsyncExitStack() as stack:
+            stack.callback(self._finished, call, name)
+            with call.stage("admission"):
+                await stack.enter_async_context(admission.admit(call.tenant, tokens, call.deadline))
+            yield
+
+    def _finished(self, call: Call, name: str) -> None:
         self._parts.pipeline.plan.learn(call)
         self.metrics.record_call(call)
-        self._parts.tracer.record(call, "answer")
+        self._parts.tracer.record(call, name)
 
     def _estimated_tokens(self, question: Question) -> int:
         said = len(question.text) + len(question.instructions) + sum(len(turn.text) for turn in question.history)
@@ -205,6 +266,11 @@ class Slipstream:
         return prompt + question.sampling.max_tokens
 
     # --- documents ---
+
+    @asynccontextmanager
+    async def upload(self, call: Call, size_bytes: int) -> AsyncIterator[None]:
+        async with self._admitted("ingest", self.uploads, max(size_bytes, _UPLOAD_BYTES), call):
+            yield
 
     async def ingest(
         self,
@@ -218,16 +284,18 @@ class Slipstream:
         metadata: Mapping[str, Scalar] | None = None,
         time: float | None = None,
     ) -> DocumentResult:
-        with call.stage("ingest", bytes=len(data)):
-            result = await self._parts.ingestor.ingest_bytes(
-                name,
-                data,
-                tenant=call.tenant,
-                collection=collection,
-                document_id=document_id,
-                metadata=metadata,
-                time=time,
-            )
+        async with within(call.deadline, "indexing the document"):
+            with call.stage("ingest", bytes=len(data)):
+                result = await self._parts.ingestor.ingest_bytes(
+                    name,
+                    data,
+                    tenant=call.tenant,
+                    collection=collection,
+                    document_id=document_id,
+                    media_type=media_type,
+                    metadata=metadata,
+                    time=time,
+                )
         self.metrics.ingested(result.outcome, result.document.passages)
         return result
 
@@ -243,9 +311,11 @@ class Slipstream:
         return record
 
     async def list_documents(
-        self, call: Call, *, collection: str | None, after: str | None, limit: int
+        self, call: Call, *, collection: str | None, after: str, after_collection: str, limit: int
     ) -> Sequence[DocumentRecord]:
-        return await self._parts.ingestor.list_documents(call.tenant, collection, limit=limit, after=after)
+        return await self._parts.ingestor.list_documents(
+            call.tenant, collection, limit=limit, after=after, after_collection=after_collection
+        )
 
 
 def _no_document(document_id: str, collection: str) -> NotFound:

@@ -110,6 +110,12 @@ class AdmissionSettings(_Section):
     """Estimated tokens (prefill + decode) running at once."""
     max_queued_tokens: Annotated[int, Field(ge=0)] = 32_768
     """Estimated tokens waiting; beyond it a request is refused at once with 429."""
+    max_encoding_tokens: Annotated[int, Field(ge=256)] = 8_192
+    """Estimated tokens that searches and embeddings encode at once."""
+    max_queued_encoding_tokens: Annotated[int, Field(ge=0)] = 65_536
+    """Those waiting; beyond it a search or an embedding is refused at once with 429."""
+    max_uploads_mib: Annotated[int, Field(ge=1)] = 256
+    """Uploads read and indexed at once, by their size; beyond it one is refused at once with 429."""
     tenant_share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Largest share of the running tokens that one tenant may hold while another waits."""
     deadline_ms: Annotated[int, Field(ge=100)] = 60_000
@@ -175,12 +181,12 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        toml = TomlConfigSettingsSource(settings_cls, _toml_path())
+        toml = TomlConfigSettingsSource(settings_cls, cls._toml_path())
         return init_settings, env_settings, toml
 
-
-def _toml_path() -> Path:
-    return Path(os.environ.get("SLIPSTREAM_CONFIG", "slipstream.toml"))
+    @classmethod
+    def _toml_path(cls) -> Path:
+        return Path(os.environ.get("SLIPSTREAM_CONFIG", "slipstream.toml"))
 
 
 def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
@@ -188,14 +194,24 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
 
     Raises ConfigError naming every wrong key, and when `config` does not exist.
     """
-    if config is not None:
-        if not config.is_file():
-            raise ConfigError(f"The configuration file {config} does not exist.")
-        os.environ["SLIPSTREAM_CONFIG"] = str(config)
+    if config is not None and not config.is_file():
+        raise ConfigError(f"The configuration file {config} does not exist.")
+    read = Settings if config is None else _reading(config)
     try:
-        return Settings(**overrides)
+        return read(**overrides)
     except ValidationError as error:
         lines = [f"  {'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in error.errors()]
         raise ConfigError("The configuration is not valid:\n" + "\n".join(lines)) from None
     except ValueError as error:  # a TOML syntax error
-        raise ConfigError(f"{_toml_path()} is not valid TOML: {error}") from None
+        raise ConfigError(f"{read._toml_path()} is not valid TOML: {error}") from None
+
+
+def _reading(config: Path) -> type[Settings]:
+    """Settings out of this file: the library takes the path from the class."""
+
+    class SettingsOfFile(Settings):
+        @classmethod
+        def _toml_path(cls) -> Path:
+            return config
+
+    return SettingsOfFile

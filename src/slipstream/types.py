@@ -207,6 +207,8 @@ class Candidate:
     score: float
     dense_rank: int | None = None
     sparse_rank: int | None = None
+    sparse_share: float = 0.0
+    """Its BM25 score as a share of the best one's, 0…1; 0 when that leg did not find it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Faults that only real models show: stalled streams, borrowed tokenizers, obeyed passages. The embedded default set."""
+"""Faults that only real models show: stalled streams, borrowed tokenizers, passages that are obeyed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import httpx
 import numpy as np
 import psutil
 import pytest
-from cases.product import answer, found, own_process, put
+from cases.product import SEARCH, answer, own_process, put
 
 from slipstream.commands.client import ask
 from slipstream.models.encoder import OpenVinoEncoder
@@ -52,10 +51,9 @@ async def test_a_stream_keeps_its_pace_while_five_others_search(http: httpx.Asyn
     alone = await stream_gaps(http)
     searching = [asyncio.create_task(search_on(http, n)) for n in range(SEARCHERS)]
     crowded = await stream_gaps(http)
+    assert not any(task.done() for task in searching), "they searched until the stream had ended"
     for task in searching:
         task.cancel()
-    rounds = [task.result() if task.done() and not task.cancelled() else None for task in searching]
-    assert rounds == [None] * SEARCHERS, "the searches went on until the stream had ended"
     assert min(len(alone), len(crowded)) >= 100
     assert max(crowded) <= max(1.0, 3 * max(alone))
 
@@ -76,7 +74,8 @@ async def stream_gaps(http: httpx.AsyncClient) -> list[float]:
 async def search_on(http: httpx.AsyncClient, number: int) -> None:
     for turn in itertools.count(number):
         topic = list(TOPICS)[turn % len(TOPICS)]
-        assert await found(http, f"What is said about {topic}, and why? ({turn})")
+        response = await http.post(SEARCH, json={"query": f"What is said about {topic}, and why? ({turn})"})
+        assert response.status_code == 200
 
 
 async def test_two_chats_at_once_are_both_answered(http: httpx.AsyncClient) -> None:
@@ -109,7 +108,7 @@ async def test_thirty_two_threads_of_mixed_lengths_share_the_encoder(seconds: in
     def count(n: int) -> int:
         rounds = 0
         while not stopped.is_set():
-            assert encoder.count_tokens([texts[n]]) == [counts[n]]
+            assert encoder.count_tokens(texts[n:] + texts[:n]) == counts[n:] + counts[:n]
             rounds += 1
         return rounds
 

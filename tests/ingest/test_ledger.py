@@ -18,19 +18,19 @@ async def test_a_document_from_begin_to_forget(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "deep" / "ledger.sqlite")
     await ledger.open()
     await ledger.begin([KEY], ["v1"])
-    assert await ledger.page("t", None, "", 10) == []
+    assert await ledger.page("t", None, None, 10) == []
     assert [record.version for record in await ledger.unfinished()] == [""]
     await ledger.accept([RECORD])
-    assert await ledger.page("t", "c", "", 10) == [RECORD]
+    assert await ledger.page("t", "c", None, 10) == [RECORD]
     assert await ledger.unfinished() == []
     await ledger.begin([KEY], ["v2"])
     found = await ledger.get(KEY)
     assert found is not None
     assert (found.state, found.version, found.passages) == ("writing", "v1", 3)
-    assert len(await ledger.page("t", None, "", 10)) == 1
+    assert len(await ledger.page("t", None, None, 10)) == 1
     await ledger.finish([KEY])
     await ledger.begin_delete(KEY)
-    assert await ledger.page("t", None, "", 10) == []
+    assert await ledger.page("t", None, None, 10) == []
     await ledger.forget(KEY)
     assert await ledger.get(KEY) is None
     await ledger.close()
@@ -46,10 +46,23 @@ async def test_it_survives_and_pages_by_id(tmp_path: Path) -> None:
     await ledger.close()
     again = Ledger(path)
     await again.open()
-    assert [record.id for record in await again.page("t", None, "04", 10)] == ["05", "06", "99"]
-    assert [record.id for record in await again.page("t", "c", "", 2)] == ["00", "01"]
+    assert [record.id for record in await again.page("t", None, DocumentKey("t", "c", "04"), 10)] == ["05", "06", "99"]
+    assert [record.id for record in await again.page("t", "c", None, 2)] == ["00", "01"]
     assert [record.id for record in await again.under("t", "c", "/r", "05", 10)] == ["06"]
     await again.close()
+
+
+@pytest.mark.anyio
+async def test_pages_lose_no_document_whose_id_is_in_two_collections(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    await ledger.open()
+    written = [DocumentRecord("t", collection, id, "ready", "v") for id in ("a", "b") for collection in ("c", "d", "e")]
+    await ledger.accept(written)
+    seen: list[DocumentRecord] = []
+    while page := await ledger.page("t", None, seen[-1].key if seen else None, 2):
+        seen += page
+    assert seen == written
+    await ledger.close()
 
 
 @pytest.mark.anyio
@@ -71,4 +84,15 @@ async def test_a_damaged_file_is_unavailable(tmp_path: Path) -> None:
     ledger = Ledger(path)
     with pytest.raises(Unavailable, match="ledger"):
         await ledger.open()
+    await ledger.close()
+
+
+@pytest.mark.anyio
+async def test_a_failure_names_no_path_but_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").touch()
+    ledger = Ledger(tmp_path / "file" / "ledger.sqlite")
+    with pytest.raises(Unavailable, match="log has the cause") as failed:
+        await ledger.open()
+    assert str(tmp_path) not in failed.value.message
+    assert str(tmp_path) in caplog.text
     await ledger.close()

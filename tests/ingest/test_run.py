@@ -156,7 +156,9 @@ async def test_an_instruction_in_a_document_is_kept_as_the_data_it_is(tmp_path: 
         ("", {}, "document_id"),
         ("a\nb", {}, "document_id"),
         ("a", {"tenant": "x"}, "metadata"),
-        ("a", {"score": float("nan")}, "metadata"),
+        ("a", {"score": float("nan")}, "metadata.score"),
+        ("a", {"score": 10**400}, "metadata.score"),
+        ("a", {"score": 2**63}, "metadata.score"),
     ],
 )
 async def test_names_and_metadata_out_of_bounds(
@@ -385,3 +387,16 @@ async def test_a_refused_upload_leaves_the_old_version(tmp_path: Path) -> None:
         with pytest.raises(DataError):
             await ingestor.ingest_bytes("a.txt", b"", tenant="t", collection="c")
         assert [passage.text for passage in await passages(store)] == ["fine"]
+
+
+@pytest.mark.anyio
+async def test_a_name_that_is_not_text_stops_no_other_file(tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for name in (b"\xff.md", b"good.md"):
+        with open(os.path.join(os.fsencode(folder), name), "wb") as file:
+            file.write(b"Some words.")
+    async with ingesting(tmp_path) as (ingestor, _):
+        report = await ingestor.ingest_paths([folder], tenant="t", collection="c")
+    assert report.added == ("good.md",)
+    assert [(problem.name, problem.code) for problem in report.failed] == [("\\xff.md", "unreadable")]

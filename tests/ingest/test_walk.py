@@ -58,3 +58,12 @@ def test_a_signature_proves_nothing_while_the_file_is_fresh(tmp_path: Path) -> N
     assert isinstance(found, FoundFile)
     assert found.signature(found.ctime_ns + 1) == ""
     assert found.signature(found.ctime_ns + 3_000_000_000).startswith("1:")
+
+
+def test_a_name_that_is_not_text_is_a_problem_with_a_name_that_is(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path)
+    for name in (b"\xff.md", b"good.md"):
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(b"x")
+    os.mkdir(os.path.join(folder, b".\xfe"))
+    assert names([tmp_path]) == ["hidden: .\\xfe", "good.md", "unreadable: \\xff.md"]

@@ -7,6 +7,8 @@ import json
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import openvino_genai
+import psutil
 import pytest
 
 from slipstream.call import Call, Deadline
@@ -370,6 +373,34 @@ async def test_when_the_engine_dies_every_waiter_hears_of_it(directory: Path) ->
     with pytest.raises(Unavailable):
         await read(model, STORY, LONG)
     await model.close()
+
+
+async def test_a_signal_to_the_group_leaves_the_end_to_the_server(model: OpenVinoLanguageModel) -> None:
+    pid = model.process_id()
+    assert pid is not None
+    os.kill(pid, signal.SIGTERM)
+    assert (await read(model, STORY, Sampling(max_tokens=3)))[-1].finish_reason == "length"
+    assert model.healthy()
+
+
+@pytest.mark.usefixtures("directory")
+def test_the_engine_does_not_outlive_a_killed_server() -> None:
+    command = [sys.executable, str(Path(__file__).with_name("engine_child.py"))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        engine = psutil.Process(int(server.stdout.readline()))
+        server.kill()
+    _, alive = psutil.wait_procs([engine], timeout=20)
+    assert not alive
+
+
+async def test_another_tenants_prompt_is_not_reported_as_cached(model: OpenVinoLanguageModel) -> None:
+    messages = (Message("user", "A secret shared with nobody. " * 40),)
+    await read(model, messages, Sampling(max_tokens=2))
+    async with model.generate(messages, Sampling(max_tokens=2), Call("another", Deadline(None))) as stream:
+        usage = [token async for token in stream][-1].usage
+    assert usage is not None
+    assert usage.cached_tokens < 32
 
 
 async def test_closing_ends_what_runs_with_an_error_and_leaks_nothing(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from slipstream.errors import Bug, Overloaded, Unavailable
-from slipstream.runtime.batcher import Batcher
+from slipstream.runtime.batcher import WINDOW_BATCHES, Batcher
 from slipstream.runtime.workers import Worker
 
 pytestmark = pytest.mark.anyio
@@ -198,6 +198,26 @@ async def test_a_lone_caller_who_leaves_does_not_take_the_others_along() -> None
         lone.cancel()
         fn.gate.set()
         assert await other == "STAYED"
+
+
+async def test_many_who_leave_at_once_do_not_take_those_behind_them_along() -> None:
+    leavers: list[asyncio.Task[str]] = []
+
+    async def fn(items: Sequence[str]) -> list[str]:
+        if items == ["b"]:
+            for leaver in leavers:
+                leaver.cancel()  # and the next batch is chosen before they have run
+        return list(items)
+
+    async with batcher(fn, max_items=1) as it:
+        group = asyncio.create_task(it.submit_many(["a", "b"]))
+        await asyncio.sleep(0)
+        leavers += [asyncio.create_task(it.submit("left")) for _ in range(3 * WINDOW_BATCHES)]
+        stayer = asyncio.create_task(it.submit("stayed"))
+        async with asyncio.timeout(10):
+            assert await group == ["a", "b"]
+            assert await stayer == "stayed"
+        assert all(leaver.cancelled() for leaver in leavers)
 
 
 async def test_too_many_waiting_is_refused_at_once() -> None:

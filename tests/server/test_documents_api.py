@@ -64,6 +64,8 @@ async def test_a_form_of_files_reports_the_bad_one_and_takes_the_rest(http: http
         ({"name": "a", "text": 5}, "text"),
         ({"name": "a", "text": "x", "metadata": {"k": []}}, "metadata"),
         ({"name": "a", "text": "x", "time": "soon"}, "time"),
+        ({"name": "a", "text": "x", "time": 10**400}, "time"),
+        ({"name": "a", "text": "x", "type": "image/png"}, "type"),
         ({"name": "a", "text": "x", "colection": "c"}, "colection"),
     ],
 )
@@ -85,8 +87,11 @@ async def test_list_pages_show_and_delete(http: httpx.AsyncClient) -> None:
     await http.post(PATH, json={"name": "z", "text": "z", "tenant": "other"})
     first = (await http.get(PATH, params={"limit": 2})).json()
     assert ([d["id"] for d in first["data"]], first["has_more"]) == (["a", "b"], True)
-    rest = (await http.get(PATH, params={"limit": 2, "after": "b"})).json()
-    assert ([d["id"] for d in rest["data"]], rest["has_more"]) == (["c"], False)
+    assert first["next"] == {"after": "b", "after_collection": "default"}
+    rest = (await http.get(PATH, params={"limit": 2, **first["next"]})).json()
+    assert ([d["id"] for d in rest["data"]], rest["has_more"], rest["next"]) == (["c"], False, None)
+    alone = await http.get(PATH, params={"after": "b"})
+    assert (alone.status_code, alone.json()["error"]["param"]) == (400, "after_collection")
     assert (await http.delete(f"{PATH}/a")).json() == {"id": "a", "object": "document", "deleted": True}
     for response in (await http.delete(f"{PATH}/a"), await http.get(f"{PATH}/a"), await http.get(f"{PATH}/z")):
         assert (response.status_code, response.json()["error"]["code"]) == (404, "document_not_found")
@@ -96,3 +101,11 @@ async def test_list_pages_show_and_delete(http: httpx.AsyncClient) -> None:
 async def test_the_ids_in_path_and_body_agree(http: httpx.AsyncClient) -> None:
     response = await http.put(f"{PATH}/a", json={"id": "b", "text": "x"})
     assert (response.status_code, response.json()["error"]["param"]) == (400, "id")
+
+
+@pytest.mark.parametrize("digits", ["9" * 5_000, "9" * 8])
+async def test_counts_of_any_length_are_refused(http: httpx.AsyncClient, digits: str) -> None:
+    limit = await http.get(PATH, params={"limit": digits})
+    assert (limit.status_code, limit.json()["error"]["param"]) == (400, "limit")
+    deadline = await http.get(PATH, headers={"x-slipstream-deadline-ms": digits})
+    assert deadline.status_code == 400

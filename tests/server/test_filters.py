@@ -20,6 +20,7 @@ YEAR_2024 = Range("time", 1_704_067_200.0, 1_735_689_600.0)
         ({"type": "pdf"}, PDF),
         ({"type": ["pdf", "html"]}, Match("type", ("pdf", "html"))),
         ({"draft": False}, Match("draft", (False,))),
+        ({"floor": [-(2**63), 2**63 - 1]}, Match("floor", (-(2**63), 2**63 - 1))),
         ({"time": {"gte": "2024-01-01", "lt": 1735689600}}, YEAR_2024),
         ({"time": {"gte": "2024-01-01T01:00:00+01:00"}}, Range("time", 1_704_067_200.0, None)),
         ({"type": "pdf", "time": {"gte": "2024-01-01", "lt": "2025-01-01"}}, And((PDF, YEAR_2024))),
@@ -36,6 +37,9 @@ def test_reads(value: object, expected: Filter | None) -> None:
     [
         ("pdf", "filters"),
         ({"type": None}, "filters.type"),
+        ({"floor": 10**400}, "filters.floor"),
+        ({"floor": 2**63}, "filters.floor"),
+        ({"time": {"gte": 10**400}}, "filters.time.gte"),
         ({"type": []}, "filters.type"),
         ({"type": [{}]}, "filters.type"),
         ({"time": {"gt": 1}}, "filters.time"),

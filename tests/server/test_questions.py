@@ -105,6 +105,12 @@ def test_an_unknown_model_is_not_found(model: str) -> None:
         ({"n": 2}, "n"),
         ({"tools": [{"type": "function"}]}, "tools"),
         ({"logprobs": True}, "logprobs"),
+        ({"logit_bias": {"50256": -100}}, "logit_bias"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, "tool_choice"),
+        ({"function_call": {"name": "f"}}, "function_call"),
+        ({"seed": 10**30}, "seed"),
+        ({"max_tokens": 10**400}, "max_tokens"),
         ({"response_format": {"type": "xml"}}, "response_format.type"),
         ({"response_format": {"type": "json_schema"}}, "response_format.json_schema.schema"),
         ({"slipstream": {"tenants": "x"}}, "slipstream.tenants"),
@@ -129,7 +135,8 @@ def test_what_is_no_json_object_is_refused(body: bytes) -> None:
 
 
 def test_empty_tools_are_no_tools() -> None:
-    assert read(tools=[], functions=None, tool_choice="none").text == "Why?"
+    assert read(tools=[], functions=None, tool_choice="none", logit_bias={}).text == "Why?"
+    assert read(tool_choice="auto", function_call="auto").text == "Why?"
 
 
 def test_a_bound_key_keeps_to_its_tenant() -> None:

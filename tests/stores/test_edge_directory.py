@@ -4,7 +4,9 @@ import asyncio
 import json
 import os
 import signal
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -12,7 +14,9 @@ import pytest
 from contracts.store_contract import DIMENSIONS, A, encoding, indexed, numbered, texts_found, wordy
 
 from slipstream.errors import ConfigError, DataError, Unavailable
+from slipstream.stores.edge_directory import EdgeDirectory
 from slipstream.stores.qdrant_edge import QdrantEdgeStore
+from slipstream.types import Match, Scope
 
 pytestmark = pytest.mark.anyio
 
@@ -25,13 +29,31 @@ async def store(tmp_path: Path) -> AsyncIterator[QdrantEdgeStore]:
     await store.close()
 
 
-def host_of() -> psutil.Process:
-    (host,) = (
+def hosts(niceness: int) -> list[psutil.Process]:
+    return [
         child
         for child in psutil.Process().children()
-        if child.status() != psutil.STATUS_ZOMBIE and "slipstream.stores.edge_host" in child.cmdline()
-    )
+        if child.status() != psutil.STATUS_ZOMBIE
+        and child.cmdline()[-2:] == ["slipstream.stores.edge_host", str(niceness)]
+    ]
+
+
+def host_of() -> psutil.Process:
+    (host,) = hosts(0)
     return host
+
+
+def shards(directory: Path) -> list[Path]:
+    return [path for path in directory.glob("shard-*") if path.is_dir()]
+
+
+async def stopped_rebuild() -> psutil.Process:
+    """The process of the rebuild that has just been asked for, held still in the middle of it."""
+    async with asyncio.timeout(30):
+        while not (found := hosts(15)):  # noqa: ASYNC110 - a process that starts has no event
+            await asyncio.sleep(0.001)
+    found[0].suspend()
+    return found[0]
 
 
 async def test_what_was_written_is_there_after_closing(store: QdrantEdgeStore, tmp_path: Path) -> None:
@@ -144,6 +166,70 @@ async def test_optimizing_drops_dead_token_vectors(tmp_path: Path) -> None:
     await store.close()
 
 
+async def test_a_signal_to_the_group_leaves_the_end_to_the_server(store: QdrantEdgeStore) -> None:
+    host_of().send_signal(signal.SIGTERM)
+    assert await store.count(A) == 0
+    assert store.healthy()
+
+
+async def test_a_copy_that_fails_is_removed_and_the_rebuild_can_be_tried_again(
+    store: QdrantEdgeStore, tmp_path: Path
+) -> None:
+    await store.upsert(wordy(20))
+    (shard,) = shards(tmp_path)
+    (shard / "damaged").symlink_to("nowhere")
+    with pytest.raises(Unavailable) as failed:
+        await store.optimize()
+    assert str(tmp_path) not in failed.value.message
+    assert shards(tmp_path) == [shard]
+    assert store.needs_optimize()
+    (shard / "damaged").unlink()
+    await store.optimize()
+    assert not store.needs_optimize()
+    assert await store.count(A) == 20
+
+
+async def test_a_write_that_fails_during_a_rebuild_does_not_fail_the_rebuild(store: QdrantEdgeStore) -> None:
+    await store.upsert(wordy(20))
+    rebuilding = asyncio.create_task(store.optimize())
+    patient = await stopped_rebuild()
+    with pytest.raises(DataError):
+        await store.delete_scope(Scope("a", filter=Match("title", (2**70,))))
+    patient.resume()
+    await rebuilding
+    assert await store.count(A) == 20
+
+
+async def test_cancelling_a_rebuild_ends_its_process_at_once(store: QdrantEdgeStore, tmp_path: Path) -> None:
+    await store.upsert(wordy(20))
+    rebuilding = asyncio.create_task(store.optimize())
+    patient = await stopped_rebuild()
+    try:
+        rebuilding.cancel()
+        async with asyncio.timeout(10):
+            with pytest.raises(asyncio.CancelledError):
+                await rebuilding
+    finally:
+        if patient.is_running():
+            patient.resume()
+    assert not patient.is_running()
+    assert len(shards(tmp_path)) == 1
+    assert store.needs_optimize()
+
+
+async def test_a_rebuild_needs_room_for_its_copy_and_its_new_segments(tmp_path: Path) -> None:
+    room = [1 << 40]
+    store = QdrantEdgeStore(tmp_path, dimensions=DIMENSIONS, rebuild_after=1, free=lambda _: room[0])
+    await store.open()
+    await store.upsert(wordy(20))
+    room[0] = 192 << 20  # enough for a write
+    with pytest.raises(Unavailable, match="nearly full") as refused:
+        await store.optimize()
+    assert str(tmp_path) not in refused.value.message
+    await store.upsert(numbered(["more words"], first=30))
+    await store.close()
+
+
 async def test_a_rebuild_that_finds_no_room_changes_nothing(tmp_path: Path) -> None:
     room = [1 << 40]
     store = QdrantEdgeStore(tmp_path, dimensions=DIMENSIONS, rebuild_after=1, free=lambda _: room[0])
@@ -155,3 +241,23 @@ async def test_a_rebuild_that_finds_no_room_changes_nothing(tmp_path: Path) -> N
     assert await store.count(A) == 20
     assert sum(name.startswith("shard-") and not name.endswith(".lock") for name in os.listdir(tmp_path)) == 1
     await store.close()
+
+
+def test_files_that_vanish_while_they_are_counted_count_nothing(tmp_path: Path) -> None:
+    directory, done = EdgeDirectory(tmp_path, dimensions=DIMENSIONS), threading.Event()
+
+    def churn() -> None:
+        while not done.is_set():
+            for number in range(50):
+                (tmp_path / f"segment-{number}").touch()
+            for number in range(50):
+                (tmp_path / f"segment-{number}").unlink()
+
+    with ThreadPoolExecutor(1) as pool:
+        churning = pool.submit(churn)
+        try:
+            for _ in range(300):
+                directory.bytes_on_disk()
+        finally:
+            done.set()
+        churning.result()

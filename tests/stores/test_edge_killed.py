@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from contracts.store_contract import DIMENSIONS, A, encoding
 from stores.writing_child import PER_DOCUMENT
@@ -59,6 +60,27 @@ async def check(directory: Path, written: set[int], deleted: set[int], unsure: s
     assert {hit.passage_id for hit in await store.search_sparse("words", A, 100_000)} == set(ids)
     assert len(await store.search_dense(encoding(1).dense, A, len(ids) + 1)) == len(ids)
     await store.close()
+
+
+@pytest.mark.parametrize("rebuilding", [False, True])
+def test_nothing_is_left_behind_by_a_killed_server(tmp_path: Path, rebuilding: bool) -> None:
+    command = [sys.executable, str(CHILD), str(tmp_path), "0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": _PATH}
+    ) as server:
+        assert server.stdout is not None
+        for _ in server.stdout:  # it goes on writing, and rebuilds now and then
+            left = psutil.Process(server.pid).children()
+            held = [child for child in left if child.nice() > psutil.Process().nice()]
+            if held or not rebuilding:
+                break
+        for child in held:
+            child.suspend()  # as one is who does not look at its input for minutes
+        server.kill()
+    _, alive = psutil.wait_procs(left, timeout=20)
+    for child in alive:
+        child.kill()
+    assert not alive
 
 
 @pytest.mark.anyio

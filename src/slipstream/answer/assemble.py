@@ -80,7 +80,7 @@ class Assembler:
         room = model.context_tokens - route.sampling.max_tokens
         history = question.history[-_KEPT_TURNS:]
         bare = model.count_tokens(layout.messages(question, (), history, language))
-        if bare > room:
+        if bare >= room:
             history = ()
             call.degrade("history")
             bare = model.count_tokens(layout.messages(question, (), history, language))

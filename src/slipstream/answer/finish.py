@@ -63,17 +63,17 @@ class Finisher:
             text = "".join(written)
             cited = markers.cited or await self._attributed(text, prompt)
             span.detail["cited"] = len(cited)
-            yield Finished(
-                Answer(
-                    text=text,
-                    citations=tuple(_citation(n, prompt.evidence[n - 1]) for n in cited),
-                    finish_reason=last.finish_reason,
-                    usage=last.usage or Usage(),
-                    tier=route.tier if prompt.messages else "extractive",
-                    model=self._model_name(route),
-                    supported=bool(cited),
-                )
+        yield Finished(
+            Answer(
+                text=text,
+                citations=tuple(_citation(n, prompt.evidence[n - 1]) for n in cited),
+                finish_reason=last.finish_reason,
+                usage=last.usage or Usage(),
+                tier=route.tier if prompt.messages else "extractive",
+                model=self._model_name(route),
+                supported=bool(cited),
             )
+        )
 
     async def _attributed(self, text: str, prompt: Prompt) -> list[int]:
         size = len(text) + sum(len(item.passage.text) for item in prompt.evidence)

@@ -26,10 +26,12 @@ def reciprocal_rank_fusion(
     dense_rank = _ranks(dense) if dense_weight else {}
     sparse_rank = _ranks(sparse) if sparse_weight else {}
 
+    shares = _shares(sparse) if sparse_weight else {}
+
     def candidate(passage_id: str) -> Candidate:
         d, s = dense_rank.get(passage_id), sparse_rank.get(passage_id)
         score = (dense_weight / (k + d) if d else 0.0) + (sparse_weight / (k + s) if s else 0.0)
-        return Candidate(passage_id, score, d, s)
+        return Candidate(passage_id, score, d, s, shares.get(passage_id, 0.0))
 
     fused = [candidate(passage_id) for passage_id in {**dense_rank, **sparse_rank}]
     worst = len(dense_rank) + len(sparse_rank) + 1
@@ -44,3 +46,8 @@ def _ranks(hits: Sequence[Hit]) -> dict[str, int]:
         if hit.passage_id not in ranks:
             ranks[hit.passage_id] = len(ranks) + 1
     return ranks
+
+
+def _shares(hits: Sequence[Hit]) -> dict[str, float]:
+    best = max((hit.score for hit in hits), default=0.0)
+    return {hit.passage_id: hit.score / best for hit in hits} if best > 0 else {}

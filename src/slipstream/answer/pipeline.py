@@ -14,6 +14,7 @@ from slipstream.answer.retrieve import Retriever
 from slipstream.answer.rewrite import Rewriter
 from slipstream.answer.route import Router
 from slipstream.call import Call
+from slipstream.runtime.within import within
 from slipstream.types import Event, Found, Passages, Question
 
 
@@ -41,10 +42,11 @@ class Pipeline:
         self.finish = finish
 
     async def find(self, question: Question, call: Call) -> Passages:
-        """The retrieval half: what `search` serves and `answer` begins with."""
-        query = self.rewrite(question, call)
-        candidates = await self.retrieve(query, question, call)
-        return await self.rerank(candidates, question, call)
+        """The retrieval half: what `search` serves and `answer` begins with. Raises DeadlineExceeded."""
+        async with within(call.deadline, "searching"):
+            query = self.rewrite(question, call)
+            candidates = await self.retrieve(query, question, call)
+            return await self.rerank(candidates, question, call)
 
     async def answer(self, question: Question, call: Call) -> AsyncGenerator[Event, None]:
         """Yields Found, then Tokens as they come, then Finished; closing it cancels what runs.

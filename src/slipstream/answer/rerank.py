@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstream.answer.identifiers import Identifiers, identifiers
 from slipstream.call import Call
 from slipstream.runtime.workers import Worker
 from slipstream.settings import RetrievalSettings
 from slipstream.stores.base import Store
 from slipstream.text.sentences import sentences
 from slipstream.types import (
+    Candidate,
     Candidates,
     Evidence,
     Hit,
@@ -27,10 +29,16 @@ from slipstream.types import (
     TokenVectors,
 )
 
+LEXICAL_WEIGHT = 0.02
+"""How much the best BM25 match adds to its MaxSim per query token."""
 _OTHER_SENTENCES = 2
 """Kept beside each passage's best sentence, for prompts made of sentences."""
 _INLINE_MULTIPLICATIONS = 1_000_000
 """Below this (about 0.1 ms) handing the work to a thread costs more than doing it."""
+
+_NAMED = 0.04
+"""What holding every identifier of the question adds to a score. Encoders hardly tell `E1234-5` from `E1235-4`
+(up to .024 apart, in either direction), while what is off the subject scores .1 lower and stays there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +99,18 @@ class Reranker:
             return _Ranked("maxsim", [])
         with call.stage("late_interaction", candidates=len(ids)):
             hits = await self._store.score_tokens(query_tokens, ids, question.scope)
-        return _Ranked("maxsim", [Hit(hit.passage_id, hit.score / len(query_tokens)) for hit in hits])
+        scored = late_order(hits, candidates.items, len(query_tokens))
+        named = identifiers(candidates.query.text)
+        return _Ranked("maxsim", await self._with_named(named, scored, candidates, question) if named else scored)
+
+    async def _with_named(
+        self, named: Identifiers, hits: Sequence[Hit], candidates: Candidates, question: Question
+    ) -> list[Hit]:
+        """Favours what holds the question's identifiers; the sparse leg has found all that do."""
+        ids = [candidate.passage_id for candidate in candidates.items if candidate.sparse_rank is not None]
+        shares = await self._worker.run(_shares, named, await self._store.fetch(ids, question.scope))
+        favoured = [Hit(h.passage_id, h.score + _NAMED * shares.get(h.passage_id, 0.0)) for h in hits]
+        return sorted(favoured, key=lambda hit: -hit.score)
 
     async def _evidence(
         self, hits: Sequence[Hit], scorer: Scorer, candidates: Candidates, question: Question
@@ -102,35 +121,61 @@ class Reranker:
         )
         scores = {hit.passage_id: hit.score for hit in hits}
         query_tokens = candidates.encoding.tokens
+        named = identifiers(candidates.query.text)
         work = query_tokens.size * sum(len(v.tokens) for v in vectors.values())
         if work <= _INLINE_MULTIPLICATIONS:
-            return _mark(query_tokens, passages, vectors, scores, scorer)
-        return await self._worker.run(_mark, query_tokens, passages, vectors, scores, scorer)
+            return _mark(query_tokens, named, passages, vectors, scores, scorer)
+        return await self._worker.run(_mark, query_tokens, named, passages, vectors, scores, scorer)
+
+
+def _shares(named: Identifiers, passages: Sequence[Passage]) -> dict[str, float]:
+    return {passage.id: named.share_in(passage.text) for passage in passages}
+
+
+def late_order(hits: Sequence[Hit], candidates: Sequence[Candidate], query_tokens: int) -> list[Hit]:
+    """MaxSim per query token, ordered with a little of BM25's opinion.
+
+    `hits` carry MaxSim sums. Passages about the same thing lie within hundredths of each other, and there the exact
+    words decide better: on questions apart from those we report, recall@1 rose from .972 to .978 (XQuAD en) and
+    from .953 to .961 (zh). The scores given back are MaxSim's alone, so that they compare across questions.
+    """
+    lexical = {candidate.passage_id: LEXICAL_WEIGHT * candidate.sparse_share for candidate in candidates}
+    scored = [Hit(hit.passage_id, hit.score / query_tokens) for hit in hits]
+    return sorted(scored, key=lambda hit: -(hit.score + lexical.get(hit.passage_id, 0.0)))
 
 
 def _mark(
     query_tokens: Matrix,
+    named: Identifiers,
     passages: Sequence[Passage],
     vectors: Mapping[str, TokenVectors],
     scores: Mapping[str, float],
     scorer: Scorer,
 ) -> tuple[Evidence, ...]:
     return tuple(
-        mark_sentence(query_tokens, passage, vectors[passage.id], scores[passage.id], scorer)
+        mark_sentence(query_tokens, named, passage, vectors[passage.id], scores[passage.id], scorer)
         for passage in passages
         if passage.id in vectors
     )
 
 
 def mark_sentence(
-    query_tokens: Matrix, passage: Passage, vectors: TokenVectors, score: float, scorer: Scorer = "maxsim"
+    query_tokens: Matrix,
+    named: Identifiers,
+    passage: Passage,
+    vectors: TokenVectors,
+    score: float,
+    scorer: Scorer = "maxsim",
 ) -> Evidence:
-    """Marks the sentence whose tokens alone give the highest MaxSim per query token.
+    """Marks the sentence whose tokens alone give the highest MaxSim per query token, identifiers favoured.
 
     query_tokens: (q, d), rows L2-normalised, as are the passage's (n, d).
     """
     spans = sentences(passage.text) or [(0, len(passage.text))]
     scores = _sentence_scores(query_tokens @ vectors.tokens.T, vectors, spans)
+    if named:
+        shares = [named.share_in(passage.text[start:end]) for start, end in spans]
+        scores = [score + _NAMED * share for score, share in zip(scores, shares, strict=True)]
     scored = [ScoredSpan(start, end, score) for (start, end), score in zip(spans, scores, strict=True)]
     scored.sort(key=lambda span: (-span.score, span.start))
     best, *others = scored[: 1 + _OTHER_SENTENCES]

@@ -45,8 +45,10 @@ class Retriever:
                 encoding = await self._encoded(query, call)
                 dense = await self._dense(encoding, question, call, mode)
                 legs = dense, await sparse
-            finally:
+            except BaseException:
                 sparse.cancel()
+                await asyncio.gather(sparse, return_exceptions=True)  # its own failure is no news any more
+                raise
             self._record_failures(*legs, call)
             items = reciprocal_rank_fusion(
                 legs[0].hits,
@@ -65,9 +67,10 @@ class Retriever:
     async def _dense(self, encoding: Encoding, question: Question, call: Call, mode: Mode) -> _Leg:
         if mode == "sparse" or not self._settings.dense_limit:
             return _Leg(())
+        limit = max(self._settings.dense_limit, question.passages or 0)
         with call.stage("dense") as span:
             try:
-                hits = await self._store.search_dense(encoding.dense, question.scope, self._settings.dense_limit)
+                hits = await self._store.search_dense(encoding.dense, question.scope, limit)
             except TryAgain as error:
                 return _Leg((), error)
             span.detail["hits"] = len(hits)
@@ -76,9 +79,10 @@ class Retriever:
     async def _sparse(self, query: Query, question: Question, call: Call, mode: Mode) -> _Leg:
         if mode == "dense" or not self._settings.sparse_limit:
             return _Leg(())
+        limit = max(self._settings.sparse_limit, question.passages or 0)
         with call.stage("sparse") as span:
             try:
-                hits = await self._store.search_sparse(query.text, question.scope, self._settings.sparse_limit)
+                hits = await self._store.search_sparse(query.text, question.scope, limit)
             except TryAgain as error:
                 return _Leg((), error)
             span.detail["hits"] = len(hits)

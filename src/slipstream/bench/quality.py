@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from slipstream.answer.fuse import reciprocal_rank_fusion
+from slipstream.answer.rerank import late_order
 from slipstream.bench.datasets import EvaluationSet, Item
 from slipstream.models.base import Encoder
 from slipstream.settings import RetrievalSettings
@@ -104,7 +105,9 @@ async def _ask(
         "dense": _Ranking(_ids(dense), 1e3 * (searched - began)),
         "sparse": _Ranking(_ids(sparse), 1e3 * (matched - searched)),
         "rrf": _Ranking(fused_ids, 1e3 * (encoded - began + both - matched)),
-        "rrf + late interaction": _Ranking(_ids(late), 1e3 * (encoded - began + done - matched)),
+        "rrf + late interaction": _Ranking(
+            _ids(late_order(late, fused, len(encoding.tokens))), 1e3 * (encoded - began + done - matched)
+        ),
     }
 
 

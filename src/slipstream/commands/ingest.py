@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import httpx
 from rich.console import Console
 
 from slipstream.commands.ask import http_client
-from slipstream.commands.client import failure, unreachable
 from slipstream.commands.local import local_service
+from slipstream.commands.upload import upload
+from slipstream.errors import ConfigError
 from slipstream.ingest.progress import IngestProgress
 from slipstream.ingest.run import IngestReport
 from slipstream.settings import Settings
@@ -29,9 +29,25 @@ async def run_ingest(
     console: Console,
     as_json: bool,
 ) -> bool:
-    """True when a file failed: the others are indexed all the same."""
-    if server is not None:
-        return await _upload(settings, paths, tenant=tenant, collection=collection, server=server, console=console)
+    """True when a file failed: the others are indexed all the same. Raises ConfigError for prune with a server."""
+    if server is None:
+        report = await _ingested(settings, paths, tenant=tenant, collection=collection, prune=prune, console=console)
+    elif prune:
+        raise ConfigError(
+            "--prune goes with the data directory, not with --server: a server does not know which files were yours. "
+            "Delete documents there with DELETE /v1/documents/{id}."
+        )
+    else:
+        report = await _uploaded(settings, paths, tenant=tenant, collection=collection, server=server, console=console)
+    show_report(report, console)
+    if as_json:
+        print(json.dumps(asdict(report), ensure_ascii=False))
+    return bool(report.failed)
+
+
+async def _ingested(
+    settings: Settings, paths: Sequence[Path], *, tenant: str, collection: str, prune: bool, console: Console
+) -> IngestReport:
     without_models = settings.model_copy(
         update={"models": settings.models.model_copy(update={"small": None, "large": None})}
     )
@@ -41,10 +57,7 @@ async def run_ingest(
                 paths, tenant=tenant, collection=collection, prune=prune, on_event=progress
             )
         await service.parts.store.optimize()
-    show_report(report, console)
-    if as_json:
-        print(json.dumps(asdict(report), ensure_ascii=False))
-    return bool(report.failed)
+    return report
 
 
 def show_report(report: IngestReport, console: Console) -> None:
@@ -57,27 +70,12 @@ def show_report(report: IngestReport, console: Console) -> None:
         console.print(f"  [red]{failed.name}[/]: {failed.reason}", highlight=False)
 
 
-async def _upload(
+async def _uploaded(
     settings: Settings, paths: Sequence[Path], *, tenant: str, collection: str, server: str, console: Console
-) -> bool:
-    files = [
-        file
-        for path in paths
-        for file in ([path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file()))
-    ]
-    failures = 0
+) -> IngestReport:
+    max_bytes = min(settings.ingest.max_file_mib, settings.server.max_body_mib) << 20
     async with http_client(server, settings) as http:
-        for file in files:
-            root = next((path for path in paths if path.is_dir() and path in file.parents), file.parent)
-            name = file.relative_to(root).as_posix()
-            data = {"tenant": tenant, "collection": collection}
-            try:
-                response = await http.post("/v1/documents", data=data, files={"file": (name, file.read_bytes())})
-            except httpx.TransportError as error:
-                raise unreachable(http, error) from None
-            if response.is_success:
-                console.print(f"  {name}: indexed", highlight=False)
-            else:
-                failures += 1
-                console.print(f"  [red]{name}[/]: {failure(response).message}", highlight=False)
-    return failures > 0
+        with IngestProgress(console) as progress:
+            return await upload(
+                http, paths, tenant=tenant, collection=collection, max_bytes=max_bytes, on_event=progress
+            )

@@ -11,6 +11,17 @@ from slipstream.types import Scalar
 DocumentType: TypeAlias = Literal["markdown", "text", "html", "pdf", "docx"]
 BlockKind: TypeAlias = Literal["heading", "text", "code", "table"]
 
+MEDIA_TYPES: Mapping[str, DocumentType] = {
+    "text/markdown": "markdown",
+    "text/x-markdown": "markdown",
+    "text/plain": "text",
+    "text/html": "html",
+    "application/xhtml+xml": "html",
+    "application/pdf": "pdf",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+}
+"""How a sender may say what a document is, instead of its name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Block:

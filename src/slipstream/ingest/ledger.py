@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from slipstream.ingest.versions import DocumentKey
 from slipstream.runtime.workers import Worker
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 State: TypeAlias = Literal["ready", "writing", "switching", "deleting"]
 """How a document moves, each step durable before the store is touched:
 
@@ -107,12 +110,15 @@ class Ledger:
         )
         return [DocumentRecord(*row) if row else None for row in rows]
 
-    async def page(self, tenant: str, collection: str | None, after: str, limit: int) -> list[DocumentRecord]:
-        """Documents that can be searched, by id, behind `after`."""
-        where = f"tenant = ? AND id > ? AND (? IS NULL OR collection = ?) AND {_VISIBLE}"
+    async def page(
+        self, tenant: str, collection: str | None, after: DocumentKey | None, limit: int
+    ) -> list[DocumentRecord]:
+        """Documents that can be searched, by id and then by collection, behind `after`."""
+        behind = after or DocumentKey(tenant, "", "")
+        where = f"tenant = ? AND (id, collection) > (?, ?) AND (? IS NULL OR collection = ?) AND {_VISIBLE}"
         return await self._select(
             f"SELECT {_COLUMNS} FROM documents WHERE {where} ORDER BY id, collection LIMIT ?",
-            (tenant, after, collection, collection, limit),
+            (tenant, behind.id, behind.collection, collection, collection, limit),
         )
 
     async def under(self, tenant: str, collection: str, root: str, after: str, limit: int) -> list[DocumentRecord]:
@@ -214,6 +220,8 @@ def _mapped(work: Callable[..., T], *args: object) -> T:
     try:
         return work(*args)
     except (sqlite3.Error, OSError) as error:
+        log.exception("The ledger of ingested documents failed.")
         raise Unavailable(
-            f"The ledger of ingested documents failed ({error}). Check the disk and the data directory's permissions."
+            "The ledger of ingested documents failed; the server's log has the cause. Check the disk and the data "
+            "directory's permissions."
         ) from error

@@ -11,6 +11,8 @@ from slipstream.types import Scalar
 
 _MAX_CHARACTERS = 1_024
 _MAX_FIELDS = 64
+_INTEGERS = range(-(2**63), 2**63)
+"""What the store can hold."""
 
 
 def checked_scope(tenant: str, collection: str) -> None:
@@ -34,12 +36,17 @@ def checked_metadata(metadata: Mapping[str, Scalar] | None) -> Mapping[str, Scal
         if name in RESERVED:
             raise InvalidRequest(f'The metadata field "{name}" is taken. Call it something else.', param="metadata")
         if not _is_scalar(value):
-            raise InvalidRequest(f'The metadata field "{name}" must be text, a number or a boolean.', param="metadata")
+            raise InvalidRequest(
+                f'The metadata field "{name}" must be text, a boolean or a number of at most 64 bits.',
+                param=f"metadata.{name}",
+            )
     return metadata
 
 
 def _is_scalar(value: object) -> bool:
-    return math.isfinite(value) if isinstance(value, int | float) else isinstance(value, str)
+    if isinstance(value, int):
+        return value in _INTEGERS
+    return math.isfinite(value) if isinstance(value, float) else isinstance(value, str)
 
 
 def _check(param: str, value: str) -> None:

@@ -33,6 +33,8 @@ class Source:
     root: str = ""
     signature: str = ""
     metadata: Mapping[str, Scalar] | None = None
+    media_type: str | None = None
+    """One of MEDIA_TYPES: it goes before the name. None when nobody said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +133,10 @@ class Preparer:
         version = version_of(hashlib.sha256(data).hexdigest(), self._reading(source))
         if _is_current(known, version):
             return None
-        return self._cut(source, version, len(data), loaders.load_bytes(source.name, data))
+        return self._cut(source, version, len(data), loaders.load_bytes(source.name, data, source.media_type))
 
     def _reading(self, source: Source) -> str:
-        return reading_of(source.name, source.metadata or {}, self._pipeline)
+        return reading_of(source.name, source.metadata or {}, self._pipeline, source.media_type)
 
     def _cut(self, source: Source, version: str, size: int, document: Document) -> Prepared:
         chunks = tuple(chunk(document, self._count_tokens, self._limits))

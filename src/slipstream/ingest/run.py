@@ -103,20 +103,22 @@ class Ingestor:
         tenant: str,
         collection: str,
         document_id: str | None = None,
+        media_type: str | None = None,
         metadata: Mapping[str, Scalar] | None = None,
         time: float | None = None,
     ) -> DocumentResult:
         """Adds or replaces one document, searchable and durable on return.
 
-        `name` tells the format and is what readers see; `document_id` None takes it as id too. `time` is
-        in seconds since the epoch, None meaning now. Of concurrent calls for one document the last wins.
+        `name` is what readers see, and tells the format where `media_type`, one of MEDIA_TYPES, does not;
+        `document_id` None takes it as id too. `time` is in seconds since the epoch, None meaning now. Of
+        concurrent calls for one document the last wins.
         Raises DataError with the reason when the bytes are no readable document, InvalidRequest for names
         or metadata out of bounds, Unavailable when a part fails; the document is then as it was before.
         """
         checked_scope(tenant, collection)
         key = DocumentKey(tenant, collection, checked_id(document_id or name))
         when = self._clock() if time is None else time
-        source = Source(key, name, when, metadata=checked_metadata(metadata))
+        source = Source(key, name, when, metadata=checked_metadata(metadata), media_type=media_type)
         async with self._locks.hold([key]):
             known = await self._ledger.get(key)
             prepared = await self._uploads.run(self._preparer.upload, source, data, known)
@@ -139,7 +141,13 @@ class Ingestor:
         return found if found is not None and found.version and found.state != "deleting" else None
 
     async def list_documents(
-        self, tenant: str, collection: str | None = None, *, limit: int = 100, after: str | None = None
+        self,
+        tenant: str,
+        collection: str | None = None,
+        *,
+        limit: int = 100,
+        after: str = "",
+        after_collection: str = "",
     ) -> list[DocumentRecord]:
-        """Documents by id, those behind `after`."""
-        return await self._ledger.page(tenant, collection, after or "", limit)
+        """Documents by id, then collection: those behind the one that `after` and `after_collection` name."""
+        return await self._ledger.page(tenant, collection, DocumentKey(tenant, after_collection, after), limit)

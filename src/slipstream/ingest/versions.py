@@ -31,9 +31,10 @@ def fingerprint(encoder: Encoder, limits: ChunkLimits) -> str:
     return _digest([_FORMAT, encoder.name, encoder.dimensions, limits.target, limits.cap, limits.overlap])[:8]
 
 
-def reading_of(name: str, metadata: Mapping[str, Scalar], pipeline: str) -> str:
-    """How bytes are read: the same under another name, metadata or pipeline makes another version."""
-    return _digest([name, sorted(metadata.items()), pipeline])[:8]
+def reading_of(name: str, metadata: Mapping[str, Scalar], pipeline: str, media_type: str | None = None) -> str:
+    """How bytes are read: the same under another name, type, metadata or pipeline makes another version."""
+    told = [media_type] if media_type else []
+    return _digest([name, sorted(metadata.items()), pipeline, *told])[:8]
 
 
 def version_of(content: str, reading: str) -> str:

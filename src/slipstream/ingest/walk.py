@@ -74,6 +74,8 @@ def _folder(folder: Path, root: Path, max_bytes: int) -> Iterator[Found]:
 def _file(path: Path, root: Path, max_bytes: int) -> Found:
     absolute = Path(os.path.abspath(path))
     name = _id(absolute, root)
+    if not _is_text(absolute):
+        return Problem(name, "The path of the file is not UTF-8. Rename it.", "unreadable")
     try:
         status = absolute.stat()
     except OSError as error:
@@ -96,4 +98,14 @@ def _file(path: Path, root: Path, max_bytes: int) -> Found:
 
 
 def _id(path: Path, root: Path) -> str:
-    return PurePath(os.path.relpath(path, root)).as_posix()
+    """Text in any case: bytes of a name that are not UTF-8 are shown as escapes."""
+    name = PurePath(os.path.relpath(path, root)).as_posix()
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _is_text(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

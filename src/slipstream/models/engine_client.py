@@ -93,7 +93,7 @@ class EngineClient:
             generation.id = self._next_id
             generation.submitted_s = generation.call.elapsed_s()
             self._generations[generation.id] = generation
-        self._orders.put(Submit(generation.id, generation.ids, generation.sampling))
+        self._orders.put(Submit(generation.id, generation.ids, generation.sampling, generation.call.tenant))
 
     def cancel(self, generation: Generation) -> None:
         """Frees what the generation holds within a step; does nothing when it has finished."""

@@ -111,7 +111,7 @@ class EngineLoop:
 
     def _enter(self, order: Submit, blocks: int) -> None:
         config = generation_config(order.sampling, self._stop_ids)
-        cached = self._ledger.cached_tokens(order.ids)
+        cached = self._ledger.cached_tokens(order.ids, order.tenant)
         try:
             handle = self._pipeline.add_request(order.id, ov.Tensor(order.ids.reshape(1, -1)), config)
         except RuntimeError as error:
@@ -123,7 +123,7 @@ class EngineLoop:
 
     def _accept(self, running: _Running, ids: Sequence[int], reason: FinishReason | None) -> None:
         if not running.generated:
-            self._ledger.computed(running.order.ids)
+            self._ledger.computed(running.order.ids, running.order.tenant)
         running.generated.extend(ids)
         running.unsent += len(ids)
         text = running.text.push(ids)
@@ -142,7 +142,8 @@ class EngineLoop:
         self._free_blocks += running.blocks
         self._settle = _SETTLE_STEPS
         if running.generated:  # the last one has no KV yet
-            self._ledger.computed(np.append(running.order.ids, running.generated[:-1]).astype(np.int64))
+            whole = np.append(running.order.ids, running.generated[:-1]).astype(np.int64)
+            self._ledger.computed(whole, running.order.tenant)
 
     def _report(self) -> Step:
         items, self._items = tuple(self._items), []

@@ -21,7 +21,8 @@ from slipstream.models.vocabulary import last_line, stop_ids, vocabulary
 
 def main(descriptor: int) -> None:
     """Serves until a Close order, or until the other end is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server decides
+    for number in (signal.SIGINT, signal.SIGTERM):  # these reach the whole group; the server decides when we end
+        signal.signal(number, signal.SIG_IGN)
     connection = Connection(descriptor)
     try:
         loop = _open(connection)

@@ -30,6 +30,8 @@ class Submit:
     """(n,) prompt, template included."""
     sampling: Sampling
     """With a seed."""
+    tenant: str
+    """Empty for what the server computes for everybody."""
 
 
 @dataclass(frozen=True, slots=True)

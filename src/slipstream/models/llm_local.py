@@ -19,6 +19,7 @@ from slipstream.models.chat_template import ChatTokenizer, TokenIds
 from slipstream.models.engine_client import EngineClient, Generation
 from slipstream.models.engine_wire import Open
 from slipstream.models.generation_config import generation_config
+from slipstream.models.prefix_ledger import SHARED
 from slipstream.models.token_stream import TokenStream
 from slipstream.runtime.workers import Worker
 from slipstream.settings import EngineSettings
@@ -136,7 +137,7 @@ class OpenVinoLanguageModel:
         await asyncio.gather(*(self._compute(_ordinary_ids(4) + stream, max_tokens=3) for stream in streams))
 
     async def _compute(self, ids: TokenIds, max_tokens: int = 1) -> None:
-        call = Call("", Deadline(None))
+        call = Call(SHARED, Deadline(None))
         sampling = Sampling(max_tokens=max_tokens)
         generation = self._generation(ids[: self.context_tokens - max_tokens], sampling, call)
         self._opened().submit(generation)

@@ -184,7 +184,8 @@ class Batcher(Generic[T, R]):
 
     def _next_batch(self) -> Sequence[_Waiter[T, R]]:
         """The oldest waiter and those nearest to it in cost, within the bounds; callers who left are dropped."""
-        window = [w for w in itertools.islice(self._waiting, WINDOW_BATCHES * self._max_items) if not w.future.done()]
+        present = (waiter for waiter in self._waiting if not waiter.future.done())
+        window = list(itertools.islice(present, WINDOW_BATCHES * self._max_items))
         if not window:
             self._waiting.clear()
             return ()

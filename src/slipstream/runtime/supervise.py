@@ -60,5 +60,5 @@ class Supervisor:
             log.critical("Background task %s died.", task.get_name(), exc_info=error)
         elif self._closing or (may_finish and not task.cancelled()):
             return
-        cause = "was cancelled" if task.cancelled() else "ended" if error is None else f"died: {error}"
+        cause = "was cancelled" if task.cancelled() else "ended" if error is None else "died"
         self._readiness.fail(f"the background task {task.get_name()} {cause}")

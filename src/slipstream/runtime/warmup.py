@@ -113,8 +113,9 @@ async def warm_up(
         began_s = clock()
         try:
             await step.run()
-        except Exception as error:
-            readiness.fail(f"the warm-up step {step.name} raised {type(error).__name__}: {error}")
+        except Exception:
+            log.critical("Warming up %s failed.", step.name, exc_info=True)
+            readiness.fail(f"{step.name} could not be warmed up; the server's log has the cause")
             raise
         done.append(StepDone(step.name, clock() - began_s, number, len(steps)))
         log.info("Warmed up %s in %.2f s (%d of %d).", step.name, done[-1].seconds, number, len(steps))

@@ -121,6 +121,13 @@ class Service(Protocol):
 
     async def embed(self, texts: Sequence[str], kind: TextKind, call: Call) -> list[Encoding]: ...
 
+    def upload(self, call: Call, size_bytes: int) -> AbstractAsyncContextManager[None]:
+        """Held while documents are read from the wire and ingested; `size_bytes` is what the body may come to.
+
+        Raises Overloaded at once when too much is under way.
+        """
+        ...
+
     async def ingest(
         self,
         name: str,
@@ -149,7 +156,7 @@ class Service(Protocol):
         ...
 
     async def list_documents(
-        self, call: Call, *, collection: str | None, after: str | None, limit: int
+        self, call: Call, *, collection: str | None, after: str, after_collection: str, limit: int
     ) -> Sequence[Document]:
-        """Documents of the call's tenant by id, those behind `after`; at most `limit`."""
+        """Documents of the call's tenant by id, then collection: at most `limit` of those behind the one named."""
         ...

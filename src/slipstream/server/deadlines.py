@@ -6,6 +6,7 @@ from slipstream.errors import InvalidRequest
 from slipstream.server.exchange import Exchange
 
 HEADER = b"x-slipstream-deadline-ms"
+_MAX_DIGITS = 7
 
 
 def deadline_ms(exchange: Exchange, asked_ms: int | None) -> int | None:
@@ -13,7 +14,7 @@ def deadline_ms(exchange: Exchange, asked_ms: int | None) -> int | None:
     header = exchange.header(HEADER)
     if not header:
         return asked_ms
-    if not (header.isascii() and header.isdigit() and 1 <= int(header) <= 3_600_000):
+    if not (header.isascii() and header.isdigit() and len(header) <= _MAX_DIGITS and 1 <= int(header) <= 3_600_000):
         raise InvalidRequest(
             f'X-Slipstream-Deadline-Ms is "{header}"; give milliseconds, 1 to 3600000.',
             param="X-Slipstream-Deadline-Ms",

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError, from_json
 from starlette.datastructures import QueryParams
 
 from slipstream.errors import InvalidRequest, SlipstreamError
+from slipstream.ingest.document import MEDIA_TYPES
 from slipstream.server.auth import resolve_tenant
 from slipstream.server.exchange import Exchange
 from slipstream.server.filters import iso_time
@@ -33,7 +34,22 @@ def _seconds(value: Any) -> Any:
         raise PydanticCustomError("invalid_date", "{reason}", {"reason": error.message}) from None
 
 
+def _known_type(value: str) -> str:
+    media_type = bare(value)
+    if media_type not in MEDIA_TYPES:
+        known = ", ".join(MEDIA_TYPES)
+        advice = "not one of {known}; leave it out to tell it by name"
+        raise PydanticCustomError("unknown_type", advice, {"known": known})
+    return media_type
+
+
+def bare(media_type: str) -> str:
+    """Without parameters such as charset, which documents tell themselves."""
+    return media_type.partition(";")[0].strip().lower()
+
+
 Time: TypeAlias = Annotated[float, BeforeValidator(_seconds)]
+MediaType: TypeAlias = Annotated[str, AfterValidator(_known_type)]
 Label: TypeAlias = Annotated[str, Field(min_length=1, max_length=1_024, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """A name or an id: one printable line. It is never used as a path."""
 
@@ -47,8 +63,8 @@ class About(Extension):
     """None takes the name."""
     name: Label | None = None
     """File name, path or URL, as readers will see it."""
-    type: str | None = None
-    """Media type; None tells it by name and content."""
+    type: MediaType | None = None
+    """Media type, before which the name means nothing; None tells it by name and content."""
     metadata: Annotated[dict[str, str | bool | int | float], Field(max_length=64)] = Field(default_factory=dict)
     """Further fields that filters may name."""
     time: Time | None = None
@@ -92,6 +108,24 @@ def where(exchange: Exchange) -> Where:
     return Where(resolve_tenant(exchange.tenant, query.get("tenant"), "tenant"), query.get("collection"))
 
 
+@dataclass(frozen=True, slots=True)
+class After:
+    """The last document of the page before; both empty for the first page."""
+
+    id: str
+    collection: str
+
+
+def after(exchange: Exchange) -> After:
+    """Raises InvalidRequest when an id alone is given across collections: two may hold documents of one id."""
+    query = query_of(exchange)
+    behind = After(query.get("after", ""), query.get("after_collection") or query.get("collection", ""))
+    if behind.id and not behind.collection:
+        message = "after goes with after_collection: send both from the next of the page before."
+        raise InvalidRequest(message, param="after_collection", code="missing_required_parameter")
+    return behind
+
+
 def about(fields: Mapping[str, str]) -> About:
     """From a query string or the text fields of a form; `metadata` is JSON there.
 
@@ -108,7 +142,8 @@ def about(fields: Mapping[str, str]) -> About:
 def list_limit(exchange: Exchange) -> int:
     """Raises InvalidRequest."""
     text = query_of(exchange).get("limit", str(LIST_LIMIT))
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_LIST_LIMIT):
+    is_count = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_LIST_LIMIT))
+    if not (is_count and 1 <= int(text) <= MAX_LIST_LIMIT):
         raise InvalidRequest(f"limit is 1 to {MAX_LIST_LIMIT}.", param="limit", code="invalid_value")
     return int(text)
 

@@ -22,6 +22,7 @@ BODY_IDLE_S = 30.0
 """Longest wait for the next piece of a body."""
 JSON_LIMIT_BYTES = 8 << 20
 """Largest JSON body where no document travels in it."""
+_MAX_DIGITS = 18
 JSON_TYPE = (b"content-type", b"application/json")
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -88,6 +89,18 @@ class Exchange:
     def media_type(self) -> str:
         return self.header(b"content-type").partition(";")[0].strip().lower()
 
+    def length_bytes(self, limit_bytes: int) -> int:
+        """The most that the body may come to: what the request announces, else the limit.
+
+        Raises TooLarge when it announces more than the limit.
+        """
+        length = self.headers.get(b"content-length", b"")
+        if not length.isdigit():
+            return limit_bytes
+        if len(length) > _MAX_DIGITS or int(length) > limit_bytes:
+            raise _too_large(limit_bytes)
+        return int(length)
+
     async def json_body(self, limit_bytes: int = JSON_LIMIT_BYTES) -> bytes:
         """The body of a JSON request, not yet parsed.
 
@@ -116,9 +129,7 @@ class Exchange:
 
     async def piece(self, limit_bytes: int) -> Message:
         """The next piece of the body as an ASGI message, counted against the limit; raises what `body` raises."""
-        length = self.headers.get(b"content-length", b"")
-        if length.isdigit() and int(length) > limit_bytes:
-            raise _too_large(limit_bytes)
+        self.length_bytes(limit_bytes)
         message = await self._next_piece()
         self._received_bytes += len(message["body"])
         if self._received_bytes > limit_bytes:

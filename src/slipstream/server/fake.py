@@ -160,6 +160,14 @@ class ScriptedService:
     async def embed(self, texts: Sequence[str], kind: TextKind, call: Call) -> list[Encoding]:
         return [_encoding(text) for text in texts]
 
+    @asynccontextmanager
+    async def upload(self, call: Call, size_bytes: int) -> AsyncIterator[None]:
+        self.running += 1
+        try:
+            yield
+        finally:
+            self.running -= 1
+
     async def ingest(
         self,
         name: str,
@@ -195,14 +203,16 @@ class ScriptedService:
             raise NotFound(f'There is no document "{document_id}".', code="document_not_found") from None
 
     async def list_documents(
-        self, call: Call, *, collection: str | None, after: str | None, limit: int
+        self, call: Call, *, collection: str | None, after: str, after_collection: str, limit: int
     ) -> list[FakeDocument]:
         found = [
             document
             for (tenant, place, _), document in self.documents.items()
-            if tenant == call.tenant and collection in {None, place} and document.id > (after or "")
+            if tenant == call.tenant
+            and collection in {None, place}
+            and (document.id, place) > (after, after_collection)
         ]
-        return sorted(found, key=lambda document: document.id)[:limit]
+        return sorted(found, key=lambda document: (document.id, document.collection))[:limit]
 
 
 def _encoding(text: str) -> Encoding:

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+from typing import TypeGuard
 
 from slipstream.errors import InvalidRequest
 from slipstream.types import And, Filter, Match, Not, Or, Range, Scalar
 
 MAX_DEPTH = 8
 MAX_CLAUSES = 64
+_INTEGERS = range(-(2**63), 2**63)
+"""What the store can hold."""
 
 
 def parse_filter(value: object, param: str) -> Filter | None:
@@ -58,9 +61,11 @@ def _filters(value: object, at: str, depth: int) -> tuple[Filter, ...]:
 
 
 def _scalar(value: object, at: str) -> Scalar:
-    if isinstance(value, bool | str | int) or (isinstance(value, float) and math.isfinite(value)):
+    if isinstance(value, bool | str) or _is_number(value):
         return value
-    raise InvalidRequest("A field is compared with a string, a number, true or false, or a list of these.", param=at)
+    raise InvalidRequest(
+        "A field is compared with a string, a number of at most 64 bits, true or false, or a list of these.", param=at
+    )
 
 
 def _range(field: str, value: dict[object, object], at: str) -> Range:
@@ -71,7 +76,7 @@ def _range(field: str, value: dict[object, object], at: str) -> Range:
 
 
 def _bound(value: object, at: str) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+    if _is_number(value):
         return float(value)
     if isinstance(value, str):
         return iso_time(value, at)
@@ -85,3 +90,10 @@ def iso_time(value: str, at: str) -> float:
     except ValueError:
         raise InvalidRequest(f'"{value}" is no ISO 8601 date, such as 2024-01-31.', param=at) from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    """Finite, and no integer that does not fit in 64 bits."""
+    if isinstance(value, int):
+        return not isinstance(value, bool) and value in _INTEGERS
+    return isinstance(value, float) and math.isfinite(value)

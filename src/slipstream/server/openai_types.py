@@ -11,6 +11,7 @@ from slipstream.server.validation import Extension, Request
 Name = Annotated[str, Field(min_length=1, max_length=128)]
 Collections: TypeAlias = Annotated[tuple[Name, ...], Field(max_length=64, strict=False)]
 DeadlineMs: TypeAlias = Annotated[int, Field(ge=1, le=3_600_000)]
+Count: TypeAlias = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Penalty: TypeAlias = Annotated[float, Field(ge=-2, le=2)]
 
 
@@ -66,12 +67,12 @@ class ChatRequest(Request):
     model: str = "slipstream"
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
-    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Count | None = None
+    max_completion_tokens: Count | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     stop: Annotated[StringOrList, Field(max_length=4)] | None = None
-    seed: int | None = None
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
     response_format: ResponseFormat | None = None
@@ -79,6 +80,9 @@ class ChatRequest(Request):
     logprobs: bool | None = None
     tools: list[Any] | None = None
     functions: list[Any] | None = None
+    tool_choice: Any = None
+    function_call: Any = None
+    logit_bias: dict[str, Any] | None = None
     slipstream: SlipstreamFields | None = None
 
 
@@ -94,7 +98,7 @@ class EmbeddingFields(Extension):
 class EmbeddingRequest(Request):
     """Body of `POST /v1/embeddings`."""
 
-    input: Annotated[StringOrList, Field(min_length=1, max_length=2_048)]
+    input: Annotated[StringOrList, Field(min_length=1, max_length=256)]
     model: str = ""
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: int | None = None

@@ -156,6 +156,11 @@ def _refuse_unsupported(request: ChatRequest) -> None:
     for name in ("tools", "functions"):
         if getattr(request, name):
             raise _unsupported(name, f"Calling {name} is not supported yet. Leave {name} out.")
+    for name in ("tool_choice", "function_call"):
+        if getattr(request, name) not in (None, "none", "auto"):
+            raise _unsupported(name, f'Calling tools is not supported yet. Leave {name} out, or set it to "none".')
+    if request.logit_bias:
+        raise _unsupported("logit_bias", "Biasing single tokens is not supported. Leave logit_bias out.")
 
 
 def _unsupported(param: str, message: str) -> InvalidRequest:

@@ -10,9 +10,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
 from slipstream.errors import InvalidRequest
+from slipstream.ingest.document import MEDIA_TYPES
 from slipstream.server.auth import resolve_tenant
 from slipstream.server.disconnect import ClientLeft
-from slipstream.server.document_types import About, TextDocument, Upload, about, query_of
+from slipstream.server.document_types import About, TextDocument, Upload, about, bare, query_of
 from slipstream.server.exchange import Exchange
 from slipstream.server.validation import parse
 
@@ -44,16 +45,13 @@ async def read_uploads(exchange: Exchange, limit_bytes: int, document_id: str | 
 def _from_json(exchange: Exchange, body: bytes, document_id: str | None) -> Uploads:
     document = parse(TextDocument, body)
     name = document.name or document.id or document_id
-    data = document.text.encode()
-    media_type = document.type or (None if name and "." in name else "text/plain")
-    return _single(exchange, document, name, data, media_type)
+    return _single(exchange, document, name, document.text.encode(), document.type)
 
 
 def _from_bytes(exchange: Exchange, body: bytes, document_id: str | None) -> Uploads:
     said = about(query_of(exchange))
-    media_type = exchange.media_type
-    told = None if media_type in {"application/octet-stream", "application/x-www-form-urlencoded"} else media_type
-    return _single(exchange, said, said.name or said.id or document_id, body, said.type or told)
+    name = said.name or said.id or document_id
+    return _single(exchange, said, name, body, said.type or _told(exchange.media_type, name))
 
 
 def _single(exchange: Exchange, said: About, name: str | None, data: bytes, media_type: str | None) -> Uploads:
@@ -94,9 +92,17 @@ def _form_uploads(exchange: Exchange, said: About, files: list[tuple[str, bytes,
         name = said.name or filename
         if not name:
             raise InvalidRequest("A file in the form has no name.", param="file", code="missing_required_parameter")
-        told = None if content_type == "application/octet-stream" else content_type
-        items.append(Upload(name, data, said.collection, said.id, said.type or told, said.metadata, said.time))
+        told = said.type or _told(content_type or "", name)
+        items.append(Upload(name, data, said.collection, said.id, told, said.metadata, said.time))
     return Uploads(resolve_tenant(exchange.tenant, said.tenant, "tenant"), tuple(items))
+
+
+def _told(content_type: str, name: str | None) -> str | None:
+    """What a Content-Type says that the name does not say better: clients call any text text/plain."""
+    media_type = bare(content_type)
+    if media_type not in MEDIA_TYPES or (media_type == "text/plain" and name and "." in name):
+        return None
+    return media_type
 
 
 def _renamed(items: tuple[Upload, ...], document_id: str) -> Upload:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import sys
 from typing import Any
 
 from slipstream.errors import Unavailable
 from slipstream.stores.edge_protocol import Reply, Request, pack, read_reply
+
+log = logging.getLogger(__name__)
 
 _REPLY_BUFFER_BYTES = 1 << 22
 
@@ -64,6 +67,14 @@ class EdgeClient:
         finally:
             self._waiting.pop(number, None)
 
+    async def kill(self) -> None:
+        """Ends the process in the middle of whatever it does, for a shard that is thrown away."""
+        if self._process.returncode is None:
+            self._process.kill()
+        self._input.close()
+        await self._process.wait()
+        await self._reading
+
     async def close(self) -> None:
         """Lets the shard flush and the process end; waits for both."""
         if self.alive:
@@ -88,6 +99,8 @@ class EdgeClient:
         if answer is None or answer.done():
             return
         if reply.error is not None:
+            if reply.detail:
+                log.warning("%s The store said: %s", reply.error, reply.detail)
             answer.set_exception(reply.error)
         else:
             answer.set_result(reply.value)

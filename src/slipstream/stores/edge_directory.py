@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
-from slipstream.errors import ConfigError, DataError
+from slipstream.errors import ConfigError, DataError, Unavailable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 FORMAT = 1
 _COPY_BYTES = 1 << 22
@@ -89,7 +97,7 @@ class EdgeDirectory:
             sync_log(self.current)
 
     def copy(self, source: Path, target: Path) -> None:
-        """Copies a shard; nothing may write to it meanwhile."""
+        """Copies a shard; nothing may write to it meanwhile. Raises OSError, leaving what was copied so far."""
         shutil.copytree(source, target, copy_function=_copy_without_holes)
 
     def drop_others(self) -> None:
@@ -99,7 +107,11 @@ class EdgeDirectory:
                 shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
     def bytes_on_disk(self) -> int:
-        return sum(path.stat().st_blocks * 512 for path in self.path.rglob("*") if path.is_file())
+        return _bytes_below(self.path)
+
+    def shard_bytes(self) -> int:
+        """What the current shard takes on disk; 0 before there is one."""
+        return 0 if self.current is None else _bytes_below(self.current)
 
     def _write(self, manifest: Manifest) -> None:
         draft = self.path / "store.json.new"
@@ -143,6 +155,28 @@ class EdgeDirectory:
             return (self.path / "store.pid").read_text().strip() or "unknown"
         except OSError:
             return "unknown"
+
+
+def on_disk(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Runs work on files; what the disk refuses becomes Unavailable, with the detail in the log only."""
+    try:
+        return work(*args, **kwargs)
+    except OSError as error:
+        log.exception("The data directory failed.")
+        raise Unavailable(
+            "The disk with the data directory failed or is full. Check the server's log and free some space; "
+            "nothing acknowledged is lost."
+        ) from error
+
+
+def _bytes_below(directory: Path) -> int:
+    """Blocks in use; files that disappear meanwhile count nothing, since the engine merges segments when it likes."""
+    size = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            with suppress(FileNotFoundError):
+                size += os.stat(os.path.join(folder, name), follow_symlinks=False).st_blocks * 512
+    return size
 
 
 def sync_files(directory: Path) -> None:

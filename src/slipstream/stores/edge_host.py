@@ -1,10 +1,12 @@
 """The process that holds a Qdrant Edge shard: reads requests from its input, answers on its output, in order.
 
-It ends when its input does, so it never outlives the server that started it by more than one operation.
+It ends when its input does, so it never outlives the server that started it by more than one operation; a rebuild,
+whose one operation takes minutes, ends with the server where the system can do that (Linux).
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -17,6 +19,8 @@ from slipstream.errors import Bug, DataError, SlipstreamError, Unavailable
 from slipstream.stores.edge_protocol import Reply, Request, pack, read_request
 from slipstream.stores.edge_shard import EdgeShard
 
+_PR_SET_PDEATHSIG = 1
+"""From linux/prctl.h."""
 _PREDECESSOR_S = 20.0
 """How long a killed server's host may still need for the operation it is in."""
 
@@ -34,7 +38,7 @@ class EdgeHost:
         except SlipstreamError as error:
             return Reply(request.number, error=error)
         except Exception as error:  # the engine raises bare Exception for everything
-            return Reply(request.number, error=_mapped(request.operation, error))
+            return Reply(request.number, error=_mapped(request.operation, error), detail=str(error))
 
     def _hold(self, shard: Path) -> None:
         """Waits for the host of a killed server to end what it was doing; kept as long as this process lives."""
@@ -59,15 +63,27 @@ def _mapped(operation: str, error: Exception) -> SlipstreamError:
     if "No space left" in text or "os error 28" in text or "StorageFull" in text:
         return Unavailable("The disk with the data directory is full. Free some space; nothing acknowledged is lost.")
     if operation == "load":
-        return DataError(f"The stored passages cannot be opened ({text}). Restore the data directory or ingest again.")
+        return DataError(
+            "The stored passages cannot be opened; the log has the cause. Restore the data directory or ingest again."
+        )
     if isinstance(error, ValueError | TypeError | OverflowError | UnicodeError):
-        return DataError(f"The store cannot keep or look up this value ({text}).")
-    return Bug(f"The store failed during {operation}: {text}")
+        return DataError("The store cannot keep or look up a value of this request; the server's log names it.")
+    return Bug(f"The store failed during {operation}; the log has the cause.")
+
+
+def _end_with_parent() -> None:
+    """The engine keeps the interpreter lock while it optimizes, so only the kernel can end us then."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def main() -> None:
-    os.nice(int(sys.argv[1]))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server closes us in order
+    niceness = int(sys.argv[1])
+    if niceness:
+        _end_with_parent()
+    os.nice(niceness)
+    for number in (signal.SIGINT, signal.SIGTERM):  # these reach the whole group; the server closes us in order
+        signal.signal(number, signal.SIG_IGN)
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not end up between replies
     host = EdgeHost()

@@ -63,6 +63,8 @@ class Reply:
     number: int
     value: Any = None
     error: SlipstreamError | None = None
+    detail: str = ""
+    """What the engine said, for the log: it may name paths, and the error goes to clients."""
 
 
 def pack(message: Request | Reply) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 
 from slipstream.runtime.workers import Worker
 from slipstream.stores.edge_client import EdgeClient
-from slipstream.stores.edge_directory import EdgeDirectory, sync_log
+from slipstream.stores.edge_directory import EdgeDirectory, on_disk, sync_log
 
 _LAST_WRITES = 8
 """Writes left to replay while others wait."""
@@ -30,11 +30,15 @@ class Rebuild:
     async def begin(self) -> None:
         """Copies the shard. No write may be under way."""
         await self._replaced.call("flush")
-        await self._worker.run(self._directory.copy, self._source, self._shard)
+        await self._worker.run(on_disk, self._directory.copy, self._source, self._shard)
 
     def remember(self, operation: str, argument: Any) -> None:
         """A write that the copy has not seen."""
         self._journal.append((operation, argument))
+
+    def forget_last(self) -> None:
+        """The write that was remembered last has failed. It is never being replayed: the caller holds writes up."""
+        self._journal.pop()
 
     async def run(self) -> None:
         """The long part: graph and term index, then most of what was written meanwhile."""
@@ -42,8 +46,10 @@ class Rebuild:
         try:
             await patient.call("load", self._shard)
             await patient.call("optimize")
-        finally:
-            await patient.close()
+        except BaseException:  # also when cancelled: a shutdown does not wait for a copy that nobody will use
+            await patient.kill()
+            raise
+        await patient.close()
         self._next = await EdgeClient.start()
         await self._next.call("load", self._shard)
         while len(self._journal) > _LAST_WRITES:
@@ -54,17 +60,20 @@ class Rebuild:
         assert self._next is not None  # run() came first
         while self._journal:
             await self._replay()
-        await self._worker.run(sync_log, self._shard)
-        await self._worker.run(self._directory.commit, self._shard)
+        await self._worker.run(on_disk, sync_log, self._shard)
+        await self._worker.run(on_disk, self._directory.commit, self._shard)
         self._done = True
         return self._next
 
     async def clean_up(self) -> None:
         """Ends the process that is no longer needed and removes its shard."""
-        unused = self._replaced if self._done else self._next
-        if unused is not None:
-            await unused.close()
-        await self._worker.run(self._directory.drop_others)
+        try:
+            if self._done:
+                await self._replaced.close()
+            elif self._next is not None:
+                await self._next.kill()
+        finally:
+            await self._worker.run(self._directory.drop_others)
 
     async def _replay(self) -> None:
         assert self._next is not None

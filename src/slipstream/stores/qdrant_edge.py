@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from slipstream.errors import Unavailable
+from slipstream.errors import SlipstreamError, Unavailable
 from slipstream.runtime.workers import Worker
 from slipstream.stores import bm25
 from slipstream.stores.base import StoreInfo
 from slipstream.stores.edge_client import EdgeClient
-from slipstream.stores.edge_directory import EdgeDirectory
+from slipstream.stores.edge_directory import EdgeDirectory, on_disk
 from slipstream.stores.edge_protocol import EdgeCounts, EdgePoint, Page, TokenPlace
 from slipstream.stores.edge_rebuild import Rebuild
 from slipstream.stores.token_files import TokenFiles
@@ -33,6 +34,8 @@ from slipstream.types import (
 )
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 _WRITE_BATCH = 64
 """Passages a write hands to the shard at once: searches wait behind it for a few milliseconds."""
@@ -172,20 +175,25 @@ class QdrantEdgeStore:
         """Rebuilds graph and term index in a process of low priority; searches and writes go on meanwhile.
 
         Does nothing as long as too little has changed (see `needs_optimize`): a scan is as fast.
-        Raises Unavailable when the disk has no room for a second copy of the shard.
+        Raises Unavailable when the disk has no room for a copy of the shard and for its new segments beside the
+        old ones. Whatever it raises, the current shard goes on and what was copied is gone.
         """
         async with self._optimizing:
             if not self.needs_optimize():
                 return
             rebuild = Rebuild(self._directory, self._writer, self._open_client())
-            async with self._writing:
-                await self._ensure_room()
-                await rebuild.begin()
-                self._rebuild, self._changes = rebuild, 0
+            changes = 0
             try:
+                async with self._writing:
+                    await self._ensure_room(2 * await self._writer.run(self._directory.shard_bytes))
+                    await rebuild.begin()
+                    self._rebuild, changes, self._changes = rebuild, self._changes, 0
                 await rebuild.run()
                 async with self._writing:
                     self._client = await rebuild.finish()
+            except BaseException:
+                self._changes += changes
+                raise
             finally:
                 self._rebuild = None
                 await rebuild.clean_up()
@@ -202,7 +210,7 @@ class QdrantEdgeStore:
 
     async def _upsert(self, passages: Sequence[IndexedPassage]) -> None:
         await self._ensure_room()
-        points = await self._writer.run(self._points, passages)
+        points = await self._writer.run(on_disk, self._points, passages)
         self._changes += len(points)
         self._passages += len(points)
         await self._write("upsert", points)
@@ -223,19 +231,24 @@ class QdrantEdgeStore:
 
     async def _write(self, operation: str, argument: Any) -> None:
         if self._rebuild is not None:
-            self._rebuild.remember(operation, argument)
-        await self._call(operation, argument)
-        await self._writer.run(self._directory.sync_log)
+            self._rebuild.remember(operation, argument)  # first: a caller who is cancelled leaves a write that happens
+        try:
+            await self._call(operation, argument)
+        except SlipstreamError:
+            if self._rebuild is not None:
+                self._rebuild.forget_last()
+            raise
+        await self._writer.run(on_disk, self._directory.sync_log)
 
     async def _compact(self) -> None:
         """Copies what is still used out of token files that are mostly dead, and removes them."""
         async with self._writing:
             places = await self._all_places()
-            dead = await self._writer.run(self._tokens.dead_files, places)
+            dead = await self._writer.run(on_disk, self._tokens.dead_files, places)
             for file, kept in dead.items():
-                moved = await self._writer.run(self._tokens.copy_all, kept)
+                moved = await self._writer.run(on_disk, self._tokens.copy_all, kept)
                 await self._write("move", moved)
-                await self._writer.run(self._tokens.remove, file)
+                await self._writer.run(on_disk, self._tokens.remove, file)
 
     async def _all_places(self) -> list[TokenPlace]:
         places: list[TokenPlace] = []
@@ -259,10 +272,13 @@ class QdrantEdgeStore:
                     raise Unavailable("Token vectors moved twice while being read; ask again.") from None
         raise AssertionError("unreachable")
 
-    async def _ensure_room(self) -> None:
-        if await self._writer.run(self._free, self._directory.path) < _RESERVE_BYTES:
+    async def _ensure_room(self, more_bytes: int = 0) -> None:
+        needed = _RESERVE_BYTES + more_bytes
+        free = await self._writer.run(on_disk, self._free, self._directory.path)
+        if free < needed:
+            log.error("%s has %d MiB free and needs %d MiB.", self._directory.path, free >> 20, needed >> 20)
             raise Unavailable(
-                f"The disk with {self._directory.path} is nearly full. Free at least {_RESERVE_BYTES >> 20} MiB; "
+                f"The disk with the data directory is nearly full. Make at least {needed >> 20} MiB free on it; "
                 "searches go on, and nothing acknowledged is lost."
             )
 

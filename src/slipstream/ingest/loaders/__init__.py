@@ -26,19 +26,22 @@ _LOADERS: dict[DocumentType, Callable[[bytes], Document]] = {
 }
 
 
-def kind(name: str, head: bytes) -> DocumentType:
-    """What a file is, from its name and its first HEAD_BYTES. Raises DataError when it is nothing we read."""
+def kind(name: str, head: bytes, media_type: str | None = None) -> DocumentType:
+    """What a file is, from its media type, else its name, and from its first HEAD_BYTES.
+
+    Raises DataError when it is nothing we read.
+    """
     if not head:
         raise DataError("The file is empty (0 bytes).", code="empty")
-    return sniff(name, head)
+    return sniff(name, head, media_type)
 
 
-def load_bytes(name: str, data: bytes) -> Document:
+def load_bytes(name: str, data: bytes, media_type: str | None = None) -> Document:
     """Parses a file held in memory. Blocks: call it on a worker.
 
     Raises DataError with the reason when the file is empty, damaged, binary or of another format.
     """
-    found = kind(name, data[:HEAD_BYTES])
+    found = kind(name, data[:HEAD_BYTES], media_type)
     if found == "pdf":
         with tempfile.TemporaryDirectory(prefix="slipstream-") as folder:
             path = Path(folder, "upload.pdf")

@@ -7,7 +7,7 @@ import zipfile
 from pathlib import PurePath
 
 from slipstream.errors import DataError
-from slipstream.ingest.document import DocumentType
+from slipstream.ingest.document import MEDIA_TYPES, DocumentType
 
 HEAD_BYTES = 4_096
 
@@ -36,13 +36,14 @@ _FOREIGN = (
 _ADVICE = "Convert it to PDF, DOCX, HTML, Markdown or text, and ingest that."
 
 
-def sniff(name: str, head: bytes) -> DocumentType:
-    """The type of a file from its name and its first HEAD_BYTES.
+def sniff(name: str, head: bytes, media_type: str | None = None) -> DocumentType:
+    """The type of a file from its media type, else from its name, and from its first HEAD_BYTES.
 
-    Raises DataError when the content is nothing we read, or contradicts the name.
+    Raises DataError when the content is nothing we read, or contradicts what was said of it.
     """
-    named = _BY_SUFFIX.get(PurePath(name).suffix.lower())
-    suffix = PurePath(name).suffix or "no suffix"
+    told = MEDIA_TYPES.get(media_type or "")
+    named = told or _BY_SUFFIX.get(PurePath(name).suffix.lower())
+    suffix = (told and f".{told}") or PurePath(name).suffix or "no suffix"
     for magic, what in _FOREIGN:
         if head.startswith(magic):
             raise DataError(f"The file holds {what}. {_ADVICE}", code="unsupported_format")
