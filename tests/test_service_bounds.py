@@ -14,6 +14,8 @@ import pytest
 from slipstream.build import build
 from slipstream.call import Call
 from slipstream.errors import DeadlineExceeded, Overloaded, Unavailable
+from slipstream.ingest.ledger import Ledger
+from slipstream.ingest.run import Ingestor
 from slipstream.models.base import TextKind
 from slipstream.models.fake_encoder import FakeEncoder
 from slipstream.server.app import create_app
@@ -61,10 +63,14 @@ async def started(directory: Path, encoder: FakeEncoder | None = None, **limits:
         admission=AdmissionSettings(**limits),
     )
     parts = replace(build(settings).parts, tracer=Recorder())
-    service = Slipstream(replace(parts, encoder=encoder) if encoder else parts)
+    if encoder is not None:
+        ingestor = Ingestor(parts.store, encoder, Ledger(directory / "ledger.sqlite"), settings.ingest)
+        parts = replace(parts, encoder=encoder, ingestor=ingestor)
+    service = Slipstream(parts)
     try:
         await service.start()
-        yield service
+        async with asyncio.timeout(30):
+            yield service
     finally:
         await service.stop()
 

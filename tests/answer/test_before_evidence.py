@@ -24,12 +24,16 @@ ROOMS = "The flat in Harbour Street has three rooms. It was painted in 2021. The
 
 
 async def events_before_refusal(asked: str, **options: object) -> list[Event]:
-    seen = []
+    seen: list[Event] = []
     async with path({"small": FakeLanguageModel(context_tokens=700)}) as here:
         await here.add(ROOMS)
-        with pytest.raises(InvalidRequest) as refused:
+
+        async def ask() -> None:
             async for event in here.pipeline.answer(question(asked, **options), new_call()):
                 seen.append(event)
+
+        with pytest.raises(InvalidRequest) as refused:
+            await ask()
     assert refused.value.code == "context_length_exceeded"
     return seen
 
@@ -70,15 +74,18 @@ async def test_long_instructions_are_tokenised_off_the_loop(words: int, thread: 
 
 
 class Failing(MemoryStore):
-    """Both legs fail, one after the other, for reasons that do not pass."""
+    """Both legs fail, the sparse one first, for reasons that do not pass."""
 
     def __init__(self) -> None:
         super().__init__(dimensions=FakeEncoder().dimensions)
+        self._sparse = asyncio.Event()
 
     async def search_dense(self, vector: Vector, scope: Scope, limit: int) -> list[Hit]:
+        await self._sparse.wait()
         raise Bug("dense")
 
     async def search_sparse(self, text: str, scope: Scope, limit: int) -> list[Hit]:
+        self._sparse.set()
         raise Bug("sparse")
 
 

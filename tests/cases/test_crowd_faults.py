@@ -55,7 +55,8 @@ async def test_a_health_poll_does_not_wait_for_a_hundred_candidates_being_rerank
         polling.cancel()
         assert len(polls) >= 5
         assert max(polls) < 1
-        assert median(polls) < median(reranks) / 4, "a poll waited for a rerank to end"
+        waited = [took_s for took_s in polls if took_s > median(reranks) / 2]
+        assert len(waited) <= 1, "polls waited for reranks to end"
 
 
 async def poll(http: httpx.AsyncClient, took_s: list[float]) -> None:

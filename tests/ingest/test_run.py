@@ -393,9 +393,8 @@ async def test_a_refused_upload_leaves_the_old_version(tmp_path: Path) -> None:
 async def test_a_name_that_is_not_text_stops_no_other_file(tmp_path: Path) -> None:
     folder = tmp_path / "docs"
     folder.mkdir()
-    for name in (b"\xff.md", b"good.md"):
-        with open(os.path.join(os.fsencode(folder), name), "wb") as file:
-            file.write(b"Some words.")
+    for name in ("\udcff.md", "good.md"):
+        (folder / name).write_text("Some words.")
     async with ingesting(tmp_path) as (ingestor, _):
         report = await ingestor.ingest_paths([folder], tenant="t", collection="c")
     assert report.added == ("good.md",)

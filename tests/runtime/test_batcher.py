@@ -202,8 +202,11 @@ async def test_a_lone_caller_who_leaves_does_not_take_the_others_along() -> None
 
 async def test_many_who_leave_at_once_do_not_take_those_behind_them_along() -> None:
     leavers: list[asyncio.Task[str]] = []
+    gate = asyncio.Event()
 
     async def fn(items: Sequence[str]) -> list[str]:
+        if items == ["a"]:
+            await gate.wait()
         if items == ["b"]:
             for leaver in leavers:
                 leaver.cancel()  # and the next batch is chosen before they have run
@@ -211,9 +214,11 @@ async def test_many_who_leave_at_once_do_not_take_those_behind_them_along() -> N
 
     async with batcher(fn, max_items=1) as it:
         group = asyncio.create_task(it.submit_many(["a", "b"]))
-        await asyncio.sleep(0)
+        await settle()
         leavers += [asyncio.create_task(it.submit("left")) for _ in range(3 * WINDOW_BATCHES)]
         stayer = asyncio.create_task(it.submit("stayed"))
+        await settle()
+        gate.set()
         async with asyncio.timeout(10):
             assert await group == ["a", "b"]
             assert await stayer == "stayed"

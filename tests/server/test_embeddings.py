@@ -28,9 +28,9 @@ class Watched(np.ndarray[Any, np.dtype[np.float32]]):
 
     threads: set[str]
 
-    def tolist(self) -> list[float]:
+    def tolist(self) -> Any:
         Watched.threads.add(threading.current_thread().name)
-        return super().tolist()  # type: ignore[no-any-return]
+        return super().tolist()
 
 
 class Wide(ScriptedService):

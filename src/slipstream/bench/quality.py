@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from statistics import median
 
 from slipstream.answer.fuse import reciprocal_rank_fusion
-from slipstream.answer.rerank import late_order
+from slipstream.answer.rerank import Reranker
 from slipstream.bench.datasets import EvaluationSet, Item
+from slipstream.call import Call, Deadline
 from slipstream.models.base import Encoder
+from slipstream.runtime.workers import Worker
 from slipstream.settings import RetrievalSettings
 from slipstream.stores.base import Store
 from slipstream.text.language import language_of
-from slipstream.types import Hit, IndexedPassage, Passage, Scope
+from slipstream.types import Candidates, Hit, IndexedPassage, Passage, Query, Question, Scope
 
 _TENANT = "quality"
 _BATCH = 32
@@ -75,15 +77,25 @@ async def measure(
     """Asks every question of the set, one at a time."""
     rankings: dict[str, list[_Ranking]] = {"dense": [], "sparse": [], "rrf": [], "rrf + late interaction": []}
     scope = Scope(_TENANT, (data.name,))
-    for item in data.items:
-        for way, ranking in (await _ask(item.question, scope, store, encoder, settings)).items():
-            rankings[way].append(ranking)
+    worker = Worker("quality")
+    reranker = Reranker(store, settings, worker)
+    try:
+        for item in data.items:
+            for way, ranking in (await _ask(item.question, scope, store, encoder, reranker, settings)).items():
+                rankings[way].append(ranking)
+    finally:
+        await worker.close()
     rows = tuple(_row(way, ranked, data.items, ids) for way, ranked in rankings.items())
     return QualityReport(data.name, len(ids), len(data.items), rows)
 
 
 async def _ask(
-    question: str, scope: Scope, store: Store, encoder: Encoder, settings: RetrievalSettings
+    question: str,
+    scope: Scope,
+    store: Store,
+    encoder: Encoder,
+    reranker: Reranker,
+    settings: RetrievalSettings,
 ) -> dict[str, _Ranking]:
     began = time.perf_counter()
     [encoding] = await encoder.encode([question], "query")
@@ -99,15 +111,15 @@ async def _ask(
     fused = reciprocal_rank_fusion(dense, sparse, k=settings.rrf_k)
     fused_ids = [candidate.passage_id for candidate in fused]
     both = time.perf_counter()
-    late = await store.score_tokens(encoding.tokens, fused_ids[: settings.rerank_limit], scope)
+    query = Query(question, language_of(question))
+    found = Candidates(query, encoding, fused)
+    late = await reranker.order(found, Question(question, scope), Call(_TENANT, Deadline.after(None)))
     done = time.perf_counter()
     return {
         "dense": _Ranking(_ids(dense), 1e3 * (searched - began)),
         "sparse": _Ranking(_ids(sparse), 1e3 * (matched - searched)),
         "rrf": _Ranking(fused_ids, 1e3 * (encoded - began + both - matched)),
-        "rrf + late interaction": _Ranking(
-            _ids(late_order(late, fused, len(encoding.tokens))), 1e3 * (encoded - began + done - matched)
-        ),
+        "rrf + late interaction": _Ranking(_ids(late.hits), 1e3 * (encoded - began + done - matched)),
     }
 
 
