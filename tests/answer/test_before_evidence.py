@@ -74,7 +74,7 @@ async def test_long_instructions_are_tokenised_off_the_loop(words: int, thread: 
 
 
 class Failing(MemoryStore):
-    """Both legs fail, the sparse one first, for reasons that do not pass."""
+    """The dense leg fails while the sparse one is under way, which fails when it is cancelled."""
 
     def __init__(self) -> None:
         super().__init__(dimensions=FakeEncoder().dimensions)
@@ -86,15 +86,24 @@ class Failing(MemoryStore):
 
     async def search_sparse(self, text: str, scope: Scope, limit: int) -> list[Hit]:
         self._sparse.set()
-        raise Bug("sparse")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise Bug("sparse") from None
+        return []
+
+
+async def fail_in_both_legs() -> None:
+    """A function of its own, so that nothing keeps the error and what it refers to."""
+    async with path(store=Failing()) as here:
+        with pytest.raises(Bug, match="dense"):
+            await here.pipeline.find(question("How many rooms?"), new_call())
 
 
 async def test_no_failure_of_a_leg_is_left_behind() -> None:
     unheard: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
-    async with path(store=Failing()) as here:
-        with pytest.raises(Bug, match="dense"):
-            await here.pipeline.find(question("How many rooms?"), new_call())
+    await fail_in_both_legs()
     gc.collect()
     assert unheard == []
 

@@ -56,7 +56,9 @@ async def test_it_survives_and_pages_by_id(tmp_path: Path) -> None:
 async def test_pages_lose_no_document_whose_id_is_in_two_collections(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
     await ledger.open()
-    written = [DocumentRecord("t", collection, id, "ready", "v") for id in ("a", "b") for collection in ("c", "d", "e")]
+    written = [
+        DocumentRecord("t", collection, name, "ready", "v") for name in ("a", "b") for collection in ("c", "d", "e")
+    ]
     await ledger.accept(written)
     seen: list[DocumentRecord] = []
     while page := await ledger.page("t", None, seen[-1].key if seen else None, 2):
