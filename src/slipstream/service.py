@@ -193,6 +193,10 @@ class Slipstream:
         deadline = Deadline.after((deadline_ms or self.settings.admission.deadline_ms) / 1000)
         return Call(tenant, deadline, request_id) if request_id else Call(tenant, deadline)
 
+    def refuse_if_full(self) -> None:
+        """A question takes at least the budget of its evidence."""
+        self._parts.admission.refuse_if_full(self.settings.answer.context_tokens)
+
     @asynccontextmanager
     async def answer(self, question: Question, call: Call) -> AsyncIterator[AsyncIterator[Event]]:
         """Admitted before anything is computed; leaving the context cancels what runs."""

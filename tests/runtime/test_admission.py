@@ -362,3 +362,15 @@ async def test_admitting_costs_microseconds() -> None:
     for _ in range(2_000):
         await _admit_once(admission)
     assert (time.perf_counter() - began_s) / 2_000 < 500e-6
+
+
+async def test_what_could_only_be_refused_is_refused_before_it_is_read() -> None:
+    admission = Admission(max_tokens=100, max_queued_tokens=50)
+    admission.refuse_if_full(80)
+    async with admission.admit("a", 80, Deadline.after(None)):
+        admission.refuse_if_full(20)  # fits beside it
+        admission.refuse_if_full(50)  # may wait
+        with pytest.raises(Overloaded) as refused:
+            admission.refuse_if_full(51)
+        assert refused.value.retry_after_s
+    admission.refuse_if_full(51)

@@ -6,6 +6,7 @@ second), which would stop every other thread of the server.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from multiprocessing.connection import Connection
@@ -18,11 +19,15 @@ from slipstream.models.engine_wire import Cancel, Close, Open, Opened, OpenFaile
 from slipstream.models.kv_budget import BLOCK_TOKENS, KvBudget, kv_budget
 from slipstream.models.vocabulary import last_line, stop_ids, vocabulary
 
+_NICENESS = 5
+"""Steps take every core there is: refusals, health checks and evidence, which need little, go before them."""
+
 
 def main(descriptor: int) -> None:
     """Serves until a Close order, or until the other end is gone."""
     for number in (signal.SIGINT, signal.SIGTERM):  # these reach the whole group; the server decides when we end
         signal.signal(number, signal.SIG_IGN)
+    os.nice(_NICENESS)
     connection = Connection(descriptor)
     try:
         loop = _open(connection)

@@ -112,6 +112,17 @@ class Admission:
             left=counts.left,
         )
 
+    def refuse_if_full(self, at_least_tokens: int) -> None:
+        """Raises Overloaded when no request of so many tokens could be taken now: a refusal that costs next to nothing.
+
+        For the moment before a request is even parsed; `admit` decides about those that pass.
+        """
+        tokens = min(at_least_tokens, self._max_tokens)
+        runs = self._running_tokens + tokens <= self._max_tokens
+        waits = self._queue.tokens + tokens <= self._max_queued_tokens
+        if not runs and not waits:
+            raise self._overloaded(0.0, self._queue.tokens + tokens - self._max_queued_tokens)
+
     @asynccontextmanager
     async def admit(self, tenant: str, tokens: int, deadline: Deadline) -> AsyncIterator[Permit]:
         """Holds `tokens` (estimated prefill + decode) of the capacity while the context is open.
@@ -151,7 +162,7 @@ class Admission:
         self._drain.saturated()
         late_s = self._estimated_wait_s(waiter.tenant) - waiter.deadline.remaining_s()
         if self._queue.tokens > self._max_queued_tokens or late_s > 0:
-            error = self._overloaded(late_s)
+            error = self._overloaded(late_s, max(0, self._queue.tokens - self._max_queued_tokens))
             self._leave(waiter)
             raise error
 
@@ -215,9 +226,9 @@ class Admission:
         free = self._max_tokens - self._running_tokens
         return max(0, self._queue.ahead_of_newest(tenant) - free) / rate
 
-    def _overloaded(self, late_s: float) -> Overloaded:
+    def _overloaded(self, late_s: float, excess: int) -> Overloaded:
+        """`excess`: tokens by which the queue is, or would be, too full."""
         rate = self._drain.tokens_per_s()
-        excess = max(0, self._queue.tokens - self._max_queued_tokens)
         if excess:
             self._counts.refused_queue_full += 1
         else:

@@ -107,6 +107,10 @@ class Service(Protocol):
         """A Call with the deadline asked for, or the default one. Costs nothing: admission happens in the work."""
         ...
 
+    def refuse_if_full(self) -> None:
+        """Raises Overloaded when no question at all could be admitted now; called before one is even parsed."""
+        ...
+
     def answer(self, question: Question, call: Call) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
         """Found, Token…, Finished. Leaving the context cancels what runs.
 

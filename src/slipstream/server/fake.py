@@ -137,6 +137,9 @@ class ScriptedService:
         self.calls.append(call)
         return call
 
+    def refuse_if_full(self) -> None:
+        """There is always room."""
+
     @asynccontextmanager
     async def answer(self, question: Question, call: Call) -> AsyncIterator[AsyncIterator[Event]]:
         self.questions.append(question)
