@@ -232,7 +232,7 @@ async def test_a_rebuild_that_fails_takes_nothing_down(
         store = service.parts.store
         assert isinstance(store, QdrantEdgeStore)
         monkeypatch.setattr(store, "_rebuild_after", 1)
-        (config,) = tmp_path.rglob("edge_config.json")  # noqa: ASYNC240 - a few files  # noqa: ASYNC240 - a test has its loop to itself
+        (config,) = tmp_path.rglob("edge_config.json")  # noqa: ASYNC240 - a few files
         whole = config.read_bytes()
         config.write_text("{")
         await put(service, "leave.md", LEAVE)

@@ -74,7 +74,7 @@ async def measure(settings: Settings, say: Say) -> Finding:
             Bar("added p50 alone", sorted(added)[len(added) // 2], "ms", "<=", 5.0),
             Bar("event-loop lag p99, load and ingestion", lag_ms, "ms", "<=", 20.0),
         ),
-        f"{TOKENS} tokens streamed, {CONNECTIONS} connections; exact store in memory for the rates, the embedded one for "
+        f"{TOKENS} tokens streamed, {CONNECTIONS} connections; exact store in memory for the rates, embedded store for "
         "the lag (its bucket's upper bound); the bare endpoint writes each event as it comes, Slipstream what has "
         "gathered while it was busy",
     )
