@@ -29,8 +29,7 @@ from slipstream.settings import Settings
 from slipstream.stores.base import Store
 from slipstream.types import Encoding, Tier
 
-_QUERY_TOKENS = 64
-"""Cost of a query in the batcher when it is not worth tokenising to know it: an upper bound of the usual."""
+_MAX_BATCH_QUERIES = 64
 _MAX_QUERIES_WAITING = 1_024
 _CALIBRATED_FLOORS = {"multilingual-e5-small": Floor(within=0.77, across=0.735)}
 """On XQuAD's passages: every question about them scores above (lowest .79; .73 for 95 % of the Chinese ones on the
@@ -57,7 +56,7 @@ def build(settings: Settings, provisioner: Provisioner | None = None) -> Slipstr
         encode_queries,
         cost=lambda text: min(len(text) // 2 + 4, encoder.max_tokens),
         max_cost=settings.encoder.max_batch_tokens,
-        max_items=_QUERY_TOKENS,
+        max_items=_MAX_BATCH_QUERIES,
         max_waiting=_MAX_QUERIES_WAITING,
         metrics=metrics,
     )

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from slipstream.types import Language
 
-VERSION = "1"
-"""Part of every cache key: change it with any wording below."""
-
 SYSTEM = {
     "en": (
         "You answer questions from the passages you are given. "
