@@ -21,7 +21,7 @@ from slipstream.settings import (
     Settings,
 )
 from slipstream.stores.qdrant_edge import QdrantEdgeStore
-from slipstream.types import Citation, Finished, Found, Question, Sampling, Scope, Token
+from slipstream.types import Citation, Finished, Found, Question, Sampling, Scope
 
 pytestmark = pytest.mark.anyio
 
@@ -62,8 +62,8 @@ async def ask(
         async for event in events:
             if isinstance(event, Found):
                 found = event.citations
-            elif isinstance(event, Token):
-                pieces.append(event.text)
+            elif isinstance(event, tuple):
+                pieces += [token.text for token in event]
             else:
                 assert isinstance(event, Finished)
     return "".join(pieces), found

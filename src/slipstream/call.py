@@ -62,7 +62,8 @@ class Stage:
         return self._span
 
     def __exit__(self, *raised: object) -> None:
-        self._span.end_s = self._call.elapsed_s()
+        call = self._call
+        self._span.end_s = call.clock() - call.began_s
 
 
 @dataclass(slots=True)
@@ -90,7 +91,7 @@ class Call:
 
     def stage(self, name: str, **detail: str | int | float | bool) -> Stage:
         """Times a stage: `with call.stage("rerank") as span`. The span is kept even when the stage raises."""
-        span = Span(name, self.elapsed_s(), detail=detail)
+        span = Span(name, self.clock() - self.began_s, None, detail)
         self.spans.append(span)
         return Stage(self, span)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
 from slipstream.answer.assemble import system_prefix
@@ -197,15 +197,9 @@ class Slipstream:
         """A question takes at least the budget of its evidence."""
         self._parts.admission.refuse_if_full(self.settings.answer.context_tokens)
 
-    @asynccontextmanager
-    async def answer(self, question: Question, call: Call) -> AsyncIterator[AsyncIterator[Event]]:
+    def answer(self, question: Question, call: Call) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
         """Admitted before anything is computed; leaving the context cancels what runs."""
-        async with AsyncExitStack() as stack:
-            with call.stage("admission"):
-                permit = self._parts.admission.admit(call.tenant, self._estimated_tokens(question), call.deadline)
-                await stack.enter_async_context(permit)
-            stack.callback(self._finished, call, "answer")
-            yield await stack.enter_async_context(aclosing(self._parts.pipeline.answer(question, call)))
+        return _Answering(self, question, call)
 
     async def search(self, question: Question, call: Call, *, mode: Mode, limit: int, rerank: bool) -> SearchResult:
         pipeline, scored = self._parts.pipeline, self.settings.retrieval.rerank_limit
@@ -320,6 +314,32 @@ class Slipstream:
         return await self._parts.ingestor.list_documents(
             call.tenant, collection, limit=limit, after=after, after_collection=after_collection
         )
+
+
+class _Answering:
+    """One question from its admission to its end: a class and not a generator, since every request enters one."""
+
+    __slots__ = ("_call", "_events", "_permit", "_question", "_service")
+
+    def __init__(self, service: Slipstream, question: Question, call: Call) -> None:
+        self._service = service
+        self._question = question
+        self._call = call
+
+    async def __aenter__(self) -> AsyncIterator[Event]:
+        service, call = self._service, self._call
+        tokens = service._estimated_tokens(self._question)
+        with call.stage("admission"):
+            self._permit = await service.parts.admission.acquire(call.tenant, tokens, call.deadline)
+        self._events = service.parts.pipeline.answer(self._question, call)
+        return self._events
+
+    async def __aexit__(self, *raised: object) -> None:
+        try:
+            await self._events.aclose()
+        finally:
+            self._service._finished(self._call, "answer")
+            self._service.parts.admission.give_back(self._permit)
 
 
 def _no_document(document_id: str, collection: str) -> NotFound:

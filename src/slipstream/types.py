@@ -299,6 +299,10 @@ class Token:
     """Set on the last piece."""
 
 
+Tokens: TypeAlias = tuple[Token, ...]
+"""What was ready together, at least one piece: a stream that is ahead of its reader costs one hand-over, not many."""
+
+
 @dataclass(frozen=True, slots=True)
 class Citation:
     """A marker in the answer resolved to document, section and span."""
@@ -342,4 +346,4 @@ class Finished:
     answer: Answer
 
 
-Event: TypeAlias = Found | Token | Finished
+Event: TypeAlias = Found | Tokens | Finished

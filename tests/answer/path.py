@@ -37,7 +37,6 @@ from slipstream.types import (
     Question,
     Scope,
     Tier,
-    Token,
     Turn,
 )
 
@@ -80,7 +79,7 @@ class Asked:
 
     @property
     def text(self) -> str:
-        return "".join(event.text for event in self.events if isinstance(event, Token))
+        return "".join(token.text for event in self.events if isinstance(event, tuple) for token in event)
 
 
 def passage(text: str, tenant: str = TENANT, collection: str = "docs", title: str = "") -> Passage:

@@ -14,7 +14,7 @@ from slipstream.models.fake_llm import FakeLanguageModel
 from slipstream.runtime.deadline import RUNGS
 from slipstream.settings import AnswerSettings, RetrievalSettings
 from slipstream.stores.memory import MemoryStore
-from slipstream.types import Finished, Found, Hit, Sampling, Scope, Token, Usage, Vector
+from slipstream.types import Finished, Found, Hit, Sampling, Scope, Token, Tokens, Usage, Vector
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +32,7 @@ async def test_evidence_comes_first_and_marks_the_answering_sentence() -> None:
         best = asked.found.citations[0]
         start, end = best.sentence
         assert best.passage.text[start:end] == "The flat in Harbour Street has three rooms."
-        assert all(isinstance(event, Token) for event in asked.events[1:-1])
+        assert all(isinstance(event, tuple) for event in asked.events[1:-1])
         assert isinstance(asked.events[-1], Finished)
 
 
@@ -289,11 +289,11 @@ async def test_a_citation_of_what_the_model_was_not_shown_is_dropped() -> None:
         prompt = await here.pipeline.assemble(asking, passages, route, new_call())
         assert (len(prompt.evidence), prompt.shown) == (2, frozenset({1}))
 
-        async def invented() -> AsyncIterator[Token]:
-            yield Token("The flat has three rooms [2].", 7, "stop", Usage(10, 7))
+        async def invented() -> AsyncIterator[Tokens]:
+            yield (Token("The flat has three rooms [2].", 7, "stop", Usage(10, 7)),)
 
         events = [event async for event in here.pipeline.finish(invented(), prompt, route, new_call())]
-    text = "".join(event.text for event in events if isinstance(event, Token))
+    text = "".join(token.text for event in events if isinstance(event, tuple) for token in event)
     assert text == "The flat has three rooms."
 
 

@@ -52,7 +52,7 @@ def new_call(seconds: float | None = None) -> Call:
 
 async def answer(model: LanguageModel, sampling: Sampling = SHORT) -> list[Token]:
     async with model.generate(MESSAGES, sampling, new_call()) as stream:
-        return [token async for token in stream]
+        return [token async for tokens in stream for token in tokens]
 
 
 async def settled(model: LanguageModel) -> None:
@@ -115,7 +115,7 @@ async def test_an_answer_that_does_not_fit_beside_its_prompt_is_refused(model: L
 
 async def test_leaving_early_frees_the_slot_and_its_blocks(model: LanguageModel) -> None:
     async with model.generate(MESSAGES, Sampling(max_tokens=1_000), new_call()) as stream:
-        assert (await anext(stream)).count
+        assert (await anext(stream))[0].count
         busy = model.load()
         assert busy.running == 1
         assert busy.kv_blocks_used
@@ -149,7 +149,7 @@ async def test_a_deadline_ends_the_generation(model: LanguageModel) -> None:
     now = 0.0
     call = Call("tenant", Deadline.after(5, lambda: now))
     async with model.generate(MESSAGES, Sampling(max_tokens=1_000), call) as stream:
-        assert (await anext(stream)).count
+        assert (await anext(stream))[0].count
         now = 6.0
         with pytest.raises(DeadlineExceeded):
             await anext(stream)

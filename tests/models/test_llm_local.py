@@ -72,7 +72,7 @@ def new_call() -> Call:
 
 async def read(model: OpenVinoLanguageModel, messages: tuple[Message, ...], sampling: Sampling) -> list[Token]:
     async with model.generate(messages, sampling, new_call()) as stream:
-        return [token async for token in stream]
+        return [token async for tokens in stream for token in tokens]
 
 
 async def text(model: OpenVinoLanguageModel, messages: tuple[Message, ...], sampling: Sampling) -> str:
@@ -276,10 +276,10 @@ async def test_when_memory_is_short_requests_wait_and_are_answered_whole(directo
         nonlocal most_running
         count = 0
         async with model.generate(messages, Sampling(max_tokens=200), new_call()) as stream:
-            async for token in stream:
-                count += token.count
+            async for tokens in stream:
+                count += sum(token.count for token in tokens)
                 most_running = max(most_running, model.load().running)
-                last = token
+                last = tokens[-1]
         assert last.usage is not None
         assert last.usage.completion_tokens == count > 0
         return count
@@ -398,7 +398,7 @@ async def test_another_tenants_prompt_is_not_reported_as_cached(model: OpenVinoL
     messages = (Message("user", "A secret shared with nobody. " * 40),)
     await read(model, messages, Sampling(max_tokens=2))
     async with model.generate(messages, Sampling(max_tokens=2), Call("another", Deadline(None))) as stream:
-        usage = [token async for token in stream][-1].usage
+        usage = [tokens async for tokens in stream][-1][-1].usage
     assert usage is not None
     assert usage.cached_tokens < 32
 

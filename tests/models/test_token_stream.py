@@ -19,7 +19,7 @@ async def test_a_reader_who_lags_gets_what_gathered_as_one_piece() -> None:
     stream.feed(Token("a"))
     stream.feed(Token("b", 2))
     stream.feed(Token("c", 1, "stop", Usage(1, 4)))
-    assert [token async for token in stream] == [Token("abc", 4, "stop", Usage(1, 4))]
+    assert [tokens async for tokens in stream] == [(Token("abc", 4, "stop", Usage(1, 4)),)]
     with pytest.raises(StopAsyncIteration):
         await anext(stream)
 
@@ -30,14 +30,14 @@ async def test_a_waiting_reader_is_woken() -> None:
     await asyncio.sleep(0)
     assert not reader.done()
     stream.feed(Token("a"))
-    assert await reader == Token("a")
+    assert await reader == (Token("a"),)
 
 
 async def test_text_before_an_error_is_delivered_first() -> None:
     stream = TokenStream(Deadline(None))
     stream.feed(Token("a"))
     stream.feed(Unavailable("down"))
-    assert await anext(stream) == Token("a")
+    assert await anext(stream) == (Token("a"),)
     with pytest.raises(Unavailable):
         await anext(stream)
     with pytest.raises(StopAsyncIteration):

@@ -91,7 +91,7 @@ async def test_tokens_that_wait_share_a_write_and_none_is_held_back(service: Scr
 
     async def script(question: Question, call: Call) -> AsyncIterator[Event]:
         yield Found(Query("q", "en"), (CITATION,))
-        yield Token("a")
+        yield (Token("a"),)
         await gate.wait()
         async for event in answer_script(["b", "c"])(question, call):
             if not isinstance(event, Found):
@@ -158,7 +158,7 @@ async def test_a_failure_after_it_is_an_error_event_and_the_end(
     http: httpx.AsyncClient, service: ScriptedService
 ) -> None:
     async def break_off(question: Question, call: Call) -> AsyncIterator[Event]:
-        yield Token("Half")
+        yield (Token("Half"),)
         await asyncio.sleep(0)
         raise RuntimeError("secret detail")
 

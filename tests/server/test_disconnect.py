@@ -30,7 +30,7 @@ class Endless:
             yield Found(Query("q", "en"), (CITATION,))
             for _ in range(5):
                 self.tokens += 1
-                yield Token("word ")
+                yield (Token("word "),)
             self.running.set()
             await self.more.wait()
         finally:

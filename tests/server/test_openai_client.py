@@ -106,7 +106,7 @@ async def test_refusals_have_their_class(client: openai.AsyncOpenAI, service: Sc
 async def test_a_failure_within_a_stream_is_an_api_error(client: openai.AsyncOpenAI, service: ScriptedService) -> None:
     async def break_off(question: Question, call: Call) -> AsyncIterator[Event]:
         yield Found(Query("q", "en"), (CITATION,))
-        yield Token("Half an ")
+        yield (Token("Half an "),)
         await anyio.lowlevel.checkpoint()
         raise Unavailable("The engine is down.", code="engine_down")
 

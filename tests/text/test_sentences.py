@@ -48,7 +48,7 @@ def test_splits_where_a_reader_would(text: str, expected: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t \n", "\u3000"])
 def test_a_blank_text_has_none(text: str) -> None:
-    assert sentences(text) == []
+    assert sentences(text) == ()
 
 
 @pytest.mark.parametrize("text", ["a", "---", "。", "```", "1.", "…", "é"])

@@ -156,12 +156,16 @@ class _Sentence:
 
 def _best_sentences(passages: Passages, count: int) -> list[_Sentence]:
     """The best sentences of all the evidence, best first; ties go to the better passage."""
-    sentences = [
-        _Sentence(number, span, plain(item.passage.text[span.start : span.end]))
+    spans = [
+        (number, span)
         for number, item in enumerate(passages.items, 1)
         for span in (ScoredSpan(*item.sentence, item.sentence_score), *item.others)
     ]
-    return sorted(sentences, key=lambda sentence: (-sentence.span.score, sentence.number))[:count]
+    best = sorted(spans, key=lambda numbered: (-numbered[1].score, numbered[0]))[:count]
+    return [
+        _Sentence(number, span, plain(passages.items[number - 1].passage.text[span.start : span.end]))
+        for number, span in best
+    ]
 
 
 def _excerpt_pieces(passages: Passages, count: int) -> list[_Piece]:

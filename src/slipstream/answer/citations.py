@@ -28,9 +28,15 @@ class CitationFilter:
         self._before = ""
         self.cited: list[int] = []
 
+    def lets_pass(self, text: str) -> bool:
+        """Takes text and says True when it goes through as it is; otherwise it wants to be fed, nothing is taken."""
+        if self._held or not text or _SPECIAL.search(text):
+            return False
+        self._before = text[-1]
+        return True
+
     def feed(self, text: str) -> str:
-        if not self._held and text and not _SPECIAL.search(text):
-            self._before = text[-1]
+        if self.lets_pass(text):
             return text
         text = self._held + text
         opening = _OPEN.search(text)

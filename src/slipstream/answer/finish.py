@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 
 from slipstream.answer.citations import CitationFilter
+from slipstream.answer.generate import text_of
 from slipstream.call import Call
 from slipstream.errors import Bug
 from slipstream.runtime.workers import Worker
@@ -18,6 +19,7 @@ from slipstream.types import (
     Prompt,
     Route,
     Token,
+    Tokens,
     Usage,
 )
 
@@ -41,22 +43,20 @@ class Finisher:
         return tuple(_citation(index, item) for index, item in enumerate(passages.items, 1))
 
     async def __call__(
-        self, tokens: AsyncIterator[Token], prompt: Prompt, route: Route, call: Call
-    ) -> AsyncIterator[Token | Finished]:
+        self, tokens: AsyncIterator[Tokens], prompt: Prompt, route: Route, call: Call
+    ) -> AsyncIterator[Tokens | Finished]:
         """Raises Bug when the model ends without saying why: an answer cut short is never passed off as whole."""
         markers = CitationFilter(prompt.shown)
         written: list[str] = []
         last: Token | None = None
-        async for token in tokens:
-            text = markers.feed(token.text)
-            if token.finish_reason is not None:
-                text += markers.flush()
-                last = token
+        async for batch in tokens:
+            text, last = text_of(batch), batch[-1]
+            if not markers.lets_pass(text):
+                batch = tuple(_filtered(markers, batch))
+                text = text_of(batch)
             written.append(text)
-            if text == token.text:
-                yield token
-            elif text or last:
-                yield Token(text, token.count, token.finish_reason, token.usage)
+            if text or last.finish_reason:
+                yield batch
         if last is None or last.finish_reason is None:
             raise Bug("The model stopped without a finish reason.", code="generation_cut_short")
         with call.stage("finish") as span:
@@ -82,6 +82,14 @@ class Finisher:
         return await self._worker.run(_attributed, text, prompt)
 
 
+def _filtered(markers: CitationFilter, batch: Tokens) -> Iterator[Token]:
+    for token in batch:
+        text = markers.feed(token.text)
+        if token.finish_reason is not None:
+            text += markers.flush()
+        yield token if text == token.text else Token(text, token.count, token.finish_reason, token.usage)
+
+
 def _citation(index: int, evidence: Evidence) -> Citation:
     return Citation(index, evidence.passage, evidence.sentence, evidence.score)
 
@@ -99,4 +107,6 @@ def _attributed(text: str, prompt: Prompt) -> list[int]:
 def _words(text: str) -> set[str]:
     """Words, and Han characters one and two at a time."""
     lowered = text.lower()
+    if lowered.isascii():  # there are no Han characters, and looking for their pairs would cost most of the time
+        return set(_WORD.findall(lowered))
     return {*_WORD.findall(lowered), *_HAN_PAIR.findall(lowered)}

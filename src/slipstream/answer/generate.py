@@ -11,7 +11,7 @@ from slipstream.answer.loops import LoopGuard
 from slipstream.call import Call, Clock
 from slipstream.models.base import LanguageModel
 from slipstream.text.plain import plain
-from slipstream.types import Prompt, Route, Tier, Token, Usage
+from slipstream.types import Prompt, Route, Tier, Token, Tokens, Usage
 
 
 class Generator:
@@ -28,40 +28,45 @@ class Generator:
         self._on_gap = on_gap
         self._clock = clock
 
-    async def __call__(self, prompt: Prompt, route: Route, call: Call) -> AsyncGenerator[Token, None]:
+    async def __call__(self, prompt: Prompt, route: Route, call: Call) -> AsyncGenerator[Tokens, None]:
         """Closing the generator cancels the generation and frees its slot."""
         model = self._models.get(route.tier)
         with call.stage("generate", tier=route.tier) as span:
             if model is None or not prompt.messages:
-                yield Token(quotation(prompt), 0, "stop", Usage())
+                yield (Token(quotation(prompt), 0, "stop", Usage()),)
                 return
             last_s: float | None = None
             loop = LoopGuard() if route.sampling.json_schema is None else None
             written = 0
             async with model.generate(prompt.messages, route.sampling, call) as tokens:
-                async for token in tokens:
+                async for batch in tokens:
                     now_s = self._clock()
                     if last_s is None:
                         call.mark("first_token")
                     else:
                         self._on_gap(now_s - last_s)
                     last_s = now_s
-                    if token.usage is not None:
-                        span.detail["tokens"] = token.usage.completion_tokens
-                        span.detail["prompt_tokens"] = token.usage.prompt_tokens
-                        span.detail["cached_tokens"] = token.usage.cached_tokens
-                    written += token.count
-                    if loop is not None and token.finish_reason is None and loop.looping(token.text):
+                    last = batch[-1]
+                    if last.usage is not None:
+                        span.detail["tokens"] = last.usage.completion_tokens
+                        span.detail["prompt_tokens"] = last.usage.prompt_tokens
+                        span.detail["cached_tokens"] = last.usage.cached_tokens
+                    written += last.count if len(batch) == 1 else sum([token.count for token in batch])
+                    if loop is not None and last.finish_reason is None and loop.looping(text_of(batch)):
                         call.degrade("repetition_cut")
                         span.detail["tokens"] = written
                         span.detail["prompt_tokens"] = prompt.tokens
-                        yield replace(token, finish_reason="length", usage=Usage(prompt.tokens, written))
+                        yield (*batch[:-1], replace(last, finish_reason="length", usage=Usage(prompt.tokens, written)))
                         return
-                    yield token
+                    yield batch
 
     def model_name(self, route: Route) -> str:
         model = self._models.get(route.tier)
         return model.name if model else "extractive"
+
+
+def text_of(batch: Tokens) -> str:
+    return batch[0].text if len(batch) == 1 else "".join([token.text for token in batch])
 
 
 def quotation(prompt: Prompt) -> str:

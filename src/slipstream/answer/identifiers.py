@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 _CHUNK = re.compile(r"[A-Za-z0-9_]+(?:[._\-/:]{1,2}[A-Za-z0-9_]+)*")
 _LIKE_CODE = re.compile(r"(?=.*\d)(?=.*[A-Za-z]).{3,}|.*[a-z0-9]_[a-zA-Z0-9].*|.*[a-z][A-Z].*|\w+(?:::\w+)+")
@@ -30,8 +31,9 @@ class Identifiers:
         return sum(pattern.search(text) is not None for pattern in self.patterns) / max(1, len(self.patterns))
 
 
+@lru_cache(maxsize=1_024)
 def identifiers(question: str) -> Identifiers:
-    """Those that the question names, the first few."""
+    """Those that the question names, the first few. Asked for twice on the path of a question."""
     named = dict.fromkeys(chunk.lower() for chunk in _CHUNK.findall(question) if _is_identifier(chunk))
     return Identifiers(
         tuple(

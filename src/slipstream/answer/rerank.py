@@ -171,7 +171,7 @@ def mark_sentence(
 
     query_tokens: (q, d), rows L2-normalised, as are the passage's (n, d).
     """
-    spans = sentences(passage.text) or [(0, len(passage.text))]
+    spans = sentences(passage.text) or ((0, len(passage.text)),)
     scores = _sentence_scores(query_tokens @ vectors.tokens.T, vectors, spans)
     if named:
         shares = [named.share_in(passage.text[start:end]) for start, end in spans]

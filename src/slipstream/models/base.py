@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from slipstream.call import Call
-from slipstream.types import Encoding, Language, Message, Sampling, Token
+from slipstream.types import Encoding, Language, Message, Sampling, Tokens
 
 TextKind: TypeAlias = Literal["query", "passage"]
 
@@ -84,10 +84,11 @@ class LanguageModel(Protocol):
 
     def generate(
         self, messages: Sequence[Message], sampling: Sampling, call: Call
-    ) -> AbstractAsyncContextManager[AsyncIterator[Token]]:
+    ) -> AbstractAsyncContextManager[AsyncIterator[Tokens]]:
         """Starts a generation; leaving the context cancels it and frees its slot within a step.
 
-        The iterator yields text as it comes; the last Token carries `finish_reason` and `usage`.
+        The iterator yields text as it comes, all that is there at once; the last Token carries `finish_reason` and
+        `usage`.
         The deadline of the call ends it with DeadlineExceeded.
         Raises InvalidRequest when the prompt does not fit, Overloaded when the engine refuses,
         Unavailable when it is down.

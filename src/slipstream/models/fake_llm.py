@@ -12,7 +12,7 @@ from typing import TypeAlias
 from slipstream.call import Call
 from slipstream.errors import InvalidRequest, SlipstreamError, Unavailable
 from slipstream.models.base import EngineLoad
-from slipstream.types import FinishReason, Language, Message, Sampling, Token, Usage
+from slipstream.types import FinishReason, Language, Message, Sampling, Token, Tokens, Usage
 
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 
@@ -22,6 +22,8 @@ _SENTENCE = re.compile(r".+?(?:[.!?](?=\s|$)|[。！？]|\n|$)", re.DOTALL)
 _PIECE = re.compile(r"\s*(?:[^\s\u3000-\u9fff]+|[\u3000-\u9fff])")
 _NOTHING = "I have nothing to quote."
 _BLOCK_TOKENS = 32
+_READY_TOKENS = 64
+"""What a reader is given at once when no time is to pass between tokens."""
 
 
 class FakeLanguageModel:
@@ -75,7 +77,7 @@ class FakeLanguageModel:
     @asynccontextmanager
     async def generate(
         self, messages: Sequence[Message], sampling: Sampling, call: Call
-    ) -> AsyncIterator[AsyncIterator[Token]]:
+    ) -> AsyncIterator[AsyncIterator[Tokens]]:
         prompt_tokens = self.count_tokens(messages)
         self._check(prompt_tokens, sampling)
         stream = self._stream(self._answer(messages), prompt_tokens, sampling, call)
@@ -116,9 +118,10 @@ class FakeLanguageModel:
 
     async def _stream(
         self, pieces: list[str], prompt_tokens: int, sampling: Sampling, call: Call
-    ) -> AsyncGenerator[Token, None]:
+    ) -> AsyncGenerator[Tokens, None]:
         pieces, reason = _cut(pieces, sampling)
-        usage = Usage(prompt_tokens, len(pieces))
+        last = Token(pieces[-1] if pieces else "", 1 if pieces else 0, reason, Usage(prompt_tokens, len(pieces)))
+        tokens = (*map(Token, pieces[:-1]), last)
         with call.stage("queue"):
             await self._free.acquire()
         blocks = -(-prompt_tokens // _BLOCK_TOKENS)
@@ -127,14 +130,16 @@ class FakeLanguageModel:
         try:
             with call.stage("prefill", prompt_tokens=prompt_tokens, cached_tokens=0):
                 await self._pass(self._prefill_s, call)
-            for number, piece in enumerate(pieces, 1):
-                if number > 1:
+            if not self._token_s and self._fail_with is None:
+                for start in range(0, len(tokens), _READY_TOKENS):
+                    call.deadline.check("the answer was being generated")
+                    yield tokens[start : start + _READY_TOKENS]
+                return
+            for number, token in enumerate(tokens):
+                if number:
                     await self._pass(self._token_s, call)
-                self._fail_at(number - 1)
-                last = number == len(pieces)
-                yield Token(piece, 1, reason if last else None, usage if last else None)
-            if not pieces:
-                yield Token("", 0, reason, usage)
+                self._fail_at(number)
+                yield (token,)
         finally:
             self._running -= 1
             self._blocks -= blocks

@@ -23,7 +23,7 @@ from slipstream.models.prefix_ledger import SHARED
 from slipstream.models.token_stream import TokenStream
 from slipstream.runtime.workers import Worker
 from slipstream.settings import EngineSettings
-from slipstream.types import Language, Message, Sampling, Token
+from slipstream.types import Language, Message, Sampling, Tokens
 
 
 class OpenVinoLanguageModel:
@@ -66,7 +66,7 @@ class OpenVinoLanguageModel:
     @asynccontextmanager
     async def generate(
         self, messages: Sequence[Message], sampling: Sampling, call: Call
-    ) -> AsyncIterator[AsyncIterator[Token]]:
+    ) -> AsyncIterator[AsyncIterator[Tokens]]:
         engine, tokenizer = self._opened(), self._tokens()
         generation_config(sampling, tokenizer.stop_ids)
         self._refuse_endless(messages, tokenizer)

@@ -7,7 +7,7 @@ from collections import deque
 
 from slipstream.call import Deadline
 from slipstream.errors import SlipstreamError
-from slipstream.types import Token
+from slipstream.types import Token, Tokens
 
 
 class TokenStream:
@@ -27,7 +27,7 @@ class TokenStream:
     def __aiter__(self) -> TokenStream:
         return self
 
-    async def __anext__(self) -> Token:
+    async def __anext__(self) -> Tokens:
         """Raises DeadlineExceeded when the deadline comes first, and the error the stream was fed."""
         if self._ended:
             raise StopAsyncIteration
@@ -36,7 +36,7 @@ class TokenStream:
             await self._wait()
         token = self._take()
         self._ended = token.finish_reason is not None
-        return token
+        return (token,)
 
     async def _wait(self) -> None:
         self._wake.clear()

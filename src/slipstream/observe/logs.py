@@ -6,8 +6,7 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Literal, TextIO, TypeAlias
@@ -36,14 +35,26 @@ _SECRETS = re.compile(
 )
 
 
-@contextmanager
-def request_id(value: str) -> Iterator[None]:
+_SIGNS = (
+    *("bearer", "authorization", "password", "secret", "://", "sk-", "sk_", "hf-", "hf_", "pk-", "pk_"),
+    *("apikey", "api_key", "api-key", "accesstoken", "access_token", "access-token"),
+)
+"""In lower case: a text with none of them holds nothing that `_SECRETS` finds, and most have none."""
+
+
+class request_id:  # noqa: N801 - read as a verb: `with request_id(...)`
     """Every record logged inside, in tasks and worker threads started inside too, carries this id."""
-    token = _request_id.set(value)
-    try:
-        yield
-    finally:
-        _request_id.reset(token)
+
+    __slots__ = ("_token", "_value")
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def __enter__(self) -> None:
+        self._token = _request_id.set(self._value)
+
+    def __exit__(self, *raised: object) -> None:
+        _request_id.reset(self._token)
 
 
 def event(log: logging.Logger, level: int, message: str, **fields: Value) -> None:
@@ -92,6 +103,9 @@ def redact(text: str, known: Iterable[str] = ()) -> str:
     for secret in known:
         if secret:
             text = text.replace(secret, REDACTED)
+    lowered = text.lower()
+    if not any(sign in lowered for sign in _SIGNS):
+        return text
     return _SECRETS.sub(_blot, text)
 
 

@@ -83,13 +83,14 @@ class Metrics:
     def record_call(self, call: Call) -> None:
         """Turns a finished call's spans and degradations into stage metrics."""
         for span in call.spans:
-            if span.name == "first_token":
+            name, end_s = span.name, span.end_s
+            if name == "first_token":
                 self._first_token_s.observe(span.start_s)
-            elif span.end_s is not None:
-                self._stage_s(span.name).observe(span.duration_s)
-            if span.name == "rerank" and span.end_s is not None:
-                self._evidence_s.observe(span.end_s)
-            if span.name == "generate":
+            elif end_s is not None:
+                self._stage_s(name).observe(end_s - span.start_s)
+            if name == "rerank" and end_s is not None:
+                self._evidence_s.observe(end_s)
+            if name == "generate":
                 self._answers(str(span.detail.get("tier", "unknown"))).inc()
                 self.used(_usage(span))
         for what in call.degraded:
@@ -99,9 +100,13 @@ class Metrics:
         self._token_gap_s.observe(seconds)
 
     def used(self, usage: Usage) -> None:
-        self._tokens("prompt").inc(usage.prompt_tokens)
-        self._tokens("completion").inc(usage.completion_tokens)
-        self._tokens("cached").inc(usage.cached_tokens)
+        for kind, count in (
+            ("prompt", usage.prompt_tokens),
+            ("completion", usage.completion_tokens),
+            ("cached", usage.cached_tokens),
+        ):
+            if count:
+                self._tokens(kind).inc(count)
 
     # --- runtime ---
 

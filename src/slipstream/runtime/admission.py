@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from slipstream.call import Clock, Deadline
@@ -78,6 +77,25 @@ class Permit:
         self._admission._released(self._tenant, tokens)
 
 
+class _Admitted:
+    """A permit held for a block: a class and not a generator, since every request enters one."""
+
+    __slots__ = ("_admission", "_deadline", "_permit", "_tenant", "_tokens")
+
+    def __init__(self, admission: Admission, tenant: str, tokens: int, deadline: Deadline) -> None:
+        self._admission = admission
+        self._tenant = tenant
+        self._tokens = tokens
+        self._deadline = deadline
+
+    async def __aenter__(self) -> Permit:
+        self._permit = await self._admission.acquire(self._tenant, self._tokens, self._deadline)
+        return self._permit
+
+    async def __aexit__(self, *raised: object) -> None:
+        self._admission.give_back(self._permit)
+
+
 class Admission:
     """Admits calls while their estimated tokens fit, queues a bounded number, refuses the rest at once.
 
@@ -123,25 +141,32 @@ class Admission:
         if not runs and not waits:
             raise self._overloaded(0.0, self._queue.tokens + tokens - self._max_queued_tokens)
 
-    @asynccontextmanager
-    async def admit(self, tenant: str, tokens: int, deadline: Deadline) -> AsyncIterator[Permit]:
+    def admit(self, tenant: str, tokens: int, deadline: Deadline) -> AbstractAsyncContextManager[Permit]:
         """Holds `tokens` (estimated prefill + decode) of the capacity while the context is open.
 
-        Raises Overloaded at once, with `retry_after_s`, when the queue is full or the wait would outlast
+        Entering raises Overloaded at once, with `retry_after_s`, when the queue is full or the wait would outlast
         the deadline; DeadlineExceeded when the deadline passes in the queue; Unavailable when closed.
         """
+        return _Admitted(self, tenant, tokens, deadline)
+
+    async def acquire(self, tenant: str, tokens: int, deadline: Deadline) -> Permit:
+        """What entering `admit` does; every permit goes back by `give_back`."""
         deadline.check("waiting to be admitted")
+        tokens = min(max(tokens, 1), self._max_tokens)
+        if not self._closed and not self._queue and self._running_tokens + tokens <= self._max_tokens:
+            self._queue.start_at_once(tenant, tokens)
+            self._count_granted(tokens)
+            return Permit(self, tenant, tokens, 0.0)
         began_s = self._clock()
-        waiter = _Waiter(tenant, min(max(tokens, 1), self._max_tokens), deadline)
+        waiter = _Waiter(tenant, tokens, deadline)
         self._enter(waiter)
         if not waiter.future.done():
             await self._wait(waiter)
-        permit = Permit(self, tenant, waiter.tokens, self._clock() - began_s)
-        try:
-            yield permit
-        finally:
-            self._running -= 1
-            permit.release()
+        return Permit(self, tenant, tokens, self._clock() - began_s)
+
+    def give_back(self, permit: Permit) -> None:
+        self._running -= 1
+        permit.release()
 
     async def close(self) -> None:
         """Refuses new calls and answers those who wait; permits already held stay valid."""
@@ -213,10 +238,13 @@ class Admission:
     def _grant(self, waiter: _Waiter) -> None:
         self._queue.start(waiter)
         self._leave(waiter)
-        self._running += 1
-        self._running_tokens += waiter.tokens
-        self._counts.admitted += 1
+        self._count_granted(waiter.tokens)
         waiter.future.set_result(None)
+
+    def _count_granted(self, tokens: int) -> None:
+        self._running += 1
+        self._running_tokens += tokens
+        self._counts.admitted += 1
 
     def _estimated_wait_s(self, tenant: str) -> float:
         """Seconds until the newest waiter of a tenant starts; 0 while no drain rate is known."""

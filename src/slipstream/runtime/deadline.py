@@ -67,11 +67,16 @@ class StageCosts:
 
         A size not seen is scaled from the nearest that was.
         """
-        oldest_s = self.clock() - self.stale_after_s
-        fresh = {size: seen for size, seen in self._stages.get(stage, {}).items() if seen.seen_s >= oldest_s}
-        if not fresh or size <= 0:
+        buckets = self._stages.get(stage)
+        if buckets is None or size <= 0:
             return 0.0
+        oldest_s = self.clock() - self.stale_after_s
         wanted = _bucket(size)
+        if (same := buckets.get(wanted)) is not None and same.seen_s >= oldest_s:
+            return size * same.upper()
+        fresh = {size: seen for size, seen in buckets.items() if seen.seen_s >= oldest_s}
+        if not fresh:
+            return 0.0
         nearest = min(fresh, key=lambda seen: (abs(seen - wanted), seen))
         return size * fresh[nearest].upper()
 
@@ -119,6 +124,8 @@ class Ladder:
 
     def plan(self, wanted: Plan, remaining_s: float) -> Plan:
         """The first plan down the ladder whose expected cost fits `remaining_s`."""
+        if self.cost_s(wanted) <= remaining_s:
+            return wanted
         plan = wanted
         for name, rung in self._rungs(remaining_s):
             cost_s = self.cost_s(plan)

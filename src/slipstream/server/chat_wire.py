@@ -9,8 +9,8 @@ from json.encoder import encode_basestring
 from pydantic_core import to_json
 
 from slipstream.call import Call
-from slipstream.server.wire import Json, citation_json, query_json, server_timing, stages_json
-from slipstream.types import Answer, Citation, Finished, Found, Token, Usage
+from slipstream.server.wire import Json, citation_json, encode_stages, query_json, server_timing
+from slipstream.types import Answer, Citation, Finished, Found, Tokens, Usage
 
 DONE = b"data: [DONE]\n\n"
 
@@ -31,14 +31,13 @@ class ChunkEncoder:
 
     def evidence(self, found: Found) -> bytes:
         """The first chunk: the role, and in `slipstream` what was found."""
-        own = {"event": "evidence", **_evidence_json(found), "stages": stages_json(self._call.spans)}
+        own = {"event": "evidence", **_evidence_json(found)}
         return self._chunk({"role": "assistant", "content": ""}, None, own)
 
-    def text(self, token: Token) -> bytes:
-        """Empty for a token without text: its finish reason travels with the finished answer."""
-        if not token.text:
-            return b""
-        return self._before_text + encode_basestring(token.text).encode() + self._after_text
+    def text(self, tokens: Tokens) -> bytes:
+        """A chunk for each; none for a token without text: its finish reason travels with the finished answer."""
+        before, after = self._before_text, self._after_text
+        return b"".join([before + encode_basestring(token.text).encode() + after for token in tokens if token.text])
 
     def finished(self, finished: Finished) -> bytes:
         """The closing chunks: finish reason and stages, then the usage when asked for, then [DONE]."""
@@ -52,13 +51,14 @@ class ChunkEncoder:
     def _chunk(self, delta: Json, finish_reason: str | None, own: Json) -> bytes:
         choices = [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}]
         body = to_json({"choices": choices, "slipstream": own})
-        return self._head + b"," + body[1:-1] + self._usage_null + b"}\n\n"
+        stages = encode_stages(self._call.spans)
+        return b"".join((self._head, b",", body[1:-2], b',"stages":', stages, b"}", self._usage_null, b"}\n\n"))
 
 
 def completion(call: Call, model: str, found: Found | None, answer: Answer) -> bytes:
     """The body of an answer that is not streamed."""
     message = {"role": "assistant", "content": answer.text, "refusal": None}
-    return to_json(
+    body = to_json(
         {
             **_envelope(call, "chat.completion", model),
             "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": answer.finish_reason}],
@@ -70,6 +70,7 @@ def completion(call: Call, model: str, found: Found | None, answer: Answer) -> b
             },
         }
     )
+    return b"".join((body[:-2], b',"stages":', encode_stages(call.spans), b"}}"))
 
 
 def usage_json(usage: Usage) -> Json:
@@ -98,7 +99,6 @@ def _answer_json(answer: Answer, call: Call) -> Json:
         "model": answer.model,
         "degraded": call.degraded,
         "usage": usage_json(answer.usage),
-        "stages": stages_json(call.spans),
         "server_timing": server_timing(call),
     }
 

@@ -102,8 +102,8 @@ def answer_script(words: Sequence[str] = ("The ", "sky ", "is ", "blue [1].")) -
         yield Found(query, (CITATION,))
         usage = Usage(prompt_tokens=20, completion_tokens=len(words), cached_tokens=5)
         for word in words[:-1]:
-            yield Token(word)
-        yield Token(words[-1], 1, "stop", usage)
+            yield (Token(word),)
+        yield (Token(words[-1], 1, "stop", usage),)
         yield Finished(Answer("".join(words), (CITATION,), "stop", usage, "small", "scripted", supported=True))
 
     return script

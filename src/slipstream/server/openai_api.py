@@ -24,7 +24,7 @@ from slipstream.server.questions import AUTO_MODEL, question_of
 from slipstream.server.sse import EventStream, error_event
 from slipstream.server.validation import parse
 from slipstream.server.wire import Json, server_timing
-from slipstream.types import Encoding, Event, Finished, Found, Question, Token
+from slipstream.types import Encoding, Event, Finished, Found, Question
 
 _INLINE_NUMBERS = 4_096
 """Embeddings of no more numbers (about 0.5 ms of encoding) are not worth a thread."""
@@ -65,7 +65,7 @@ async def _send_events(events: AsyncIterator[Event], stream: EventStream, encode
             event = await BeforeWait(events.__anext__(), stream.flush)
         except StopAsyncIteration:
             raise Bug("The answer ended without being finished.", code="generation_cut_short") from None
-        if isinstance(event, Token):
+        if isinstance(event, tuple):
             stream.add(encoder.text(event))
         elif isinstance(event, Found):
             stream.add(encoder.evidence(event))

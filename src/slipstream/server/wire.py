@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
+
+from pydantic_core import from_json, to_json
 
 from slipstream.call import Call, Span
 from slipstream.types import Citation, Passage, Query
@@ -52,25 +55,42 @@ def query_json(query: Query) -> Json:
     return {"text": query.text, "language": query.language, "rewritten": query.rewritten}
 
 
-def stages_json(spans: Sequence[Span]) -> list[Json]:
-    """Finished stages, in the order they began; milliseconds since the call began."""
-    return [
-        {
-            "name": span.name,
-            "start_ms": round(span.start_s * 1000, 2),
-            "duration_ms": round((span.end_s - span.start_s) * 1000, 2),
-            **({"detail": span.detail} if span.detail else {}),
-        }
+def encode_stages(spans: Sequence[Span]) -> bytes:
+    """A JSON array of the finished stages, in the order they began; milliseconds since the call began.
+
+    Written by hand: every answer carries it twice, and a dict for each stage would cost three times as much.
+    """
+    stages = [
+        f'{{"name":{_quoted(span.name)},"start_ms":{span.start_s * 1000:.2f},'
+        f'"duration_ms":{(span.end_s - span.start_s) * 1000:.2f}'
+        + (f',"detail":{to_json(span.detail).decode()}}}' if span.detail else "}")
         for span in spans
         if span.end_s is not None
     ]
+    return f"[{','.join(stages)}]".encode()
+
+
+def stages_json(spans: Sequence[Span]) -> list[Json]:
+    """The same as values."""
+    stages: list[Json] = from_json(encode_stages(spans))
+    return stages
 
 
 def server_timing(call: Call) -> str:
     """The `Server-Timing` value: finished stages and the total so far, in milliseconds (W3C Server Timing)."""
     parts = [
-        f"{_NOT_TOKEN.sub('_', span.name)};dur={(span.end_s - span.start_s) * 1000:.2f}"
+        f"{_metric_name(span.name)};dur={(span.end_s - span.start_s) * 1000:.2f}"
         for span in call.spans
         if span.end_s is not None
     ]
     return ", ".join([*parts, f"total;dur={call.elapsed_s() * 1000:.2f}"])
+
+
+@lru_cache(maxsize=256)
+def _quoted(name: str) -> str:
+    return to_json(name).decode()
+
+
+@lru_cache(maxsize=256)
+def _metric_name(name: str) -> str:
+    return _NOT_TOKEN.sub("_", name)

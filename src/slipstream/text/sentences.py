@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TypeAlias
 
 Span: TypeAlias = tuple[int, int]
@@ -41,17 +42,19 @@ _FULL_LINE = 50
 """Columns from which on a line is taken to be wrapped by its margin rather than ended by its author."""
 
 
-def sentences(text: str) -> list[Span]:
+@lru_cache(maxsize=4_096)
+def sentences(text: str) -> tuple[Span, ...]:
     """Half-open character spans of the sentences, in order, trimmed, never overlapping.
 
     Every word of the text lies in one of them; marks that stand alone (rules, fences, brackets) are
     left out unless there is nothing else. A heading, list item, table row or line of code is a
-    sentence of its own. Linear in the length of the text; empty only for blank text.
+    sentence of its own. Linear in the length of the text; empty only for blank text. Few passages make up most of
+    what is asked for, so the latest are remembered.
     """
     parts = (part for start, end, whole in _units(text) for part in (_trimmed if whole else _split)(text, start, end))
     spans = [piece for start, end in parts for piece in _shorten(text, start, end)]
     wordy = [span for span in spans if _WORDY.search(text, *span)]
-    return wordy or spans[:1]
+    return tuple(wordy or spans[:1])
 
 
 def _units(text: str) -> Iterator[tuple[int, int, bool]]:

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 _CJK = r"\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
 _WORD = rf"[^\W_{_CJK}]+"
@@ -101,7 +102,9 @@ def _singular(word: str) -> str:
 
 
 def _chunks(text: str) -> Iterator[str]:
-    plain = unicodedata.normalize("NFKC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
+    plain = text
+    if not text.isascii():
+        plain = unicodedata.normalize("NFKC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
     return (match.group() for match in _CHUNK.finditer(_THOUSANDS.sub("", plain)))
 
 
@@ -109,11 +112,13 @@ def _bigrams(run: str) -> list[str]:
     return [run[i : i + 2] for i in range(len(run) - 1)]
 
 
-def _words(chunk: str) -> list[str]:
+@lru_cache(maxsize=16_384)
+def _words(chunk: str) -> tuple[str, ...]:
+    """Few words make up most of any text."""
     whole = chunk.lower()
     parts = [part.lower() for piece in _PIECE.findall(chunk) for part in _split(piece)]
     informative = [stem(part) for part in parts if part != whole and (len(part) > 1 or not part.isalpha())]
-    return [stem(whole), *informative]
+    return (stem(whole), *informative)
 
 
 def _split(piece: str) -> Iterator[str]:
