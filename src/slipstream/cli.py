@@ -152,12 +152,14 @@ def prove(
     as_json: AsJson = False,
 ) -> None:
     """Measure the product's claims on this machine, both sides in one run, and say which hold."""
+    import uvloop
+
     from slipstream.bench.prove import list_claims, run_prove
 
     if listed:
         list_claims(Console())
         return
-    holds = asyncio.run(run_prove(_settings(config), claims or [], Console(stderr=as_json), html=html, as_json=as_json))
+    holds = uvloop.run(run_prove(_settings(config), claims or [], Console(stderr=as_json), html=html, as_json=as_json))
     sys.exit(0 if holds else 1)
 
 

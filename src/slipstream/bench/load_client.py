@@ -57,18 +57,20 @@ async def drive(
     left = iter(range(requests))
     timings: list[Timing] = []
 
-    async def one_connection() -> None:
-        reader, writer = await asyncio.open_connection(host, port, limit=1 << 20)
-        try:
-            for _ in left:
-                writer.write(request)
-                timings.append(await _response(reader))
-        finally:
-            writer.close()
+    async def use(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in left:
+            writer.write(request)
+            timings.append(await _response(reader))
 
-    began = time.perf_counter()
-    await asyncio.gather(*(one_connection() for _ in range(connections)))
-    return Load(timings, time.perf_counter() - began)
+    opening = (asyncio.open_connection(host, port, limit=1 << 20) for _ in range(connections))
+    opened = await asyncio.gather(*opening)  # all of them first: opening one takes longer than answering on it
+    try:
+        began = time.perf_counter()
+        await asyncio.gather(*(use(reader, writer) for reader, writer in opened))
+        return Load(timings, time.perf_counter() - began)
+    finally:
+        for _, writer in opened:
+            writer.close()
 
 
 async def _response(reader: asyncio.StreamReader) -> Timing:

@@ -29,7 +29,7 @@ async def measure(settings: Settings, say: Say) -> Finding:
     bursts = []
     async with demo_server(settings, _SMALL_CAPACITY) as demo:
         host, port, pid = demo.running.host, demo.running.port, demo.running.pid
-        await drive(host, port, PATH, BODY, requests=2, connections=1)
+        await drive(host, port, PATH, BODY, requests=AT_ONCE, connections=AT_ONCE)  # warms both sides up
         for repeat in range(REPEATS):
             say(f"{AT_ONCE} at once, repeat {repeat + 1} of {REPEATS}")
             before = _memory_mib(pid)

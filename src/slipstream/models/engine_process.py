@@ -19,7 +19,7 @@ from slipstream.models.engine_wire import Cancel, Close, Open, Opened, OpenFaile
 from slipstream.models.kv_budget import BLOCK_TOKENS, KvBudget, kv_budget
 from slipstream.models.vocabulary import last_line, stop_ids, vocabulary
 
-_NICENESS = 5
+_NICENESS = 10
 """Steps take every core there is: refusals, health checks and evidence, which need little, go before them."""
 
 
