@@ -36,7 +36,12 @@ test: .venv/installed-dev ## Lint, type-check and run every test (fetches two sm
 	$(say) "pytest"
 	@$(BIN)/python -m pytest -m "not heavy"
 
-test-heavy: .venv/installed-dev ## The long tests: soaks, large collections, repeated kill -9
+.venv/installed-heavy: .venv/installed-dev requirements-heavy.lock
+	$(say) "Adding a real Milvus server (56 MB, no dependencies)"
+	@$(PIP) install --require-hashes --no-deps -r requirements-heavy.lock
+	@touch $@
+
+test-heavy: .venv/installed-heavy ## The long tests: soaks, large collections, repeated kill -9, a real Milvus server
 	@$(BIN)/python -m pytest -m heavy --timeout 3600
 
 check: .venv/installed-dev ## Lint and types only
@@ -53,6 +58,7 @@ lock: .venv/installed-dev ## Resolve the dependencies anew
 	@$(PIP) install --quiet uv
 	@$(BIN)/uv pip compile pyproject.toml --extra build -o requirements.lock --generate-hashes --no-header --universal --quiet
 	@$(BIN)/uv pip compile pyproject.toml --extra build --group dev -o requirements-dev.lock --generate-hashes --no-header --universal --quiet
+	@$(BIN)/uv pip compile --group heavy -o requirements-heavy.lock --generate-hashes --no-header --universal --quiet
 
 clean: ## Remove .venv and caches of the tools (models and data stay)
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache build

@@ -17,6 +17,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"observe"}),
     frozenset({"runtime"}),
     frozenset({"models", "stores"}),
+    frozenset({"cache"}),
     frozenset({"answer", "ingest"}),
     frozenset({"service"}),
     frozenset({"build"}),
@@ -32,6 +33,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "demo_run",
             "doctor",
             "models_cli",
+            "tune",
         }
     ),
 )

@@ -60,7 +60,7 @@ def test_help_gives_an_example(command: str) -> None:
         (["rm", "nobody"], "no model 'nobody'"),
         (["pull"], "multilingual-e5-small is not in"),
         (["pull", "nobody"], "There is no model 'nobody'"),
-        (["pull", "nobody", "--kind", "cross"], "--kind is `encoder` or `llm`"),
+        (["pull", "nobody", "--kind", "cross"], "--kind is `encoder`, `cross-encoder` or `llm`"),
     ],
 )
 def test_errors_reach_the_caller(arguments: list[str], says: str) -> None:

@@ -20,6 +20,10 @@ from slipstream.bench.process import FAKE_MODELS, Running, slipstream_server
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+COMMANDS = {
+    *("demo", "serve", "ingest", "migrate", "ask", "search"),
+    *("models", "index", "cache", "prove", "bench", "doctor"),
+}
 ADDRESS = "http://127.0.0.1:8321"
 
 pytestmark = pytest.mark.anyio
@@ -50,12 +54,12 @@ def test_make_targets_exist() -> None:
 
 def test_commands_exist() -> None:
     named = set(re.findall(r"\bslipstream ([a-z]+)", "\n".join(blocks("sh")) + README))
-    for command in named & {"demo", "serve", "ingest", "ask", "models", "doctor", "prove", "bench"}:
+    for command in named & COMMANDS:
         done = subprocess.run(
             [sys.executable, "-m", "slipstream.cli", command, "--help"], capture_output=True, text=True, check=True
         )
         assert "Usage" in done.stdout
-    assert named <= {"demo", "serve", "ingest", "ask", "models", "doctor", "prove", "bench"}
+    assert named <= COMMANDS
 
 
 async def test_the_openai_client_example(server: Running) -> None:

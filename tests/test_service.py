@@ -16,6 +16,7 @@ from slipstream.models.fake_llm import FakeLanguageModel
 from slipstream.service import Slipstream
 from slipstream.settings import (
     AdmissionSettings,
+    CacheSettings,
     DataSettings,
     ModelsSettings,
     Settings,
@@ -34,6 +35,7 @@ def settings(directory: Path, **admission: int) -> Settings:
         data=DataSettings(dir=directory),
         models=ModelsSettings(encoder="fake", small="fake"),
         admission=AdmissionSettings(**admission),
+        cache=CacheSettings(mode="off"),
     )
 
 
@@ -148,7 +150,7 @@ class Gate:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not condition():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0)
 

@@ -87,7 +87,7 @@ def open_call(service: Slipstream, deadline_ms: int | None = None, tenant: str =
 
 async def search(service: Slipstream, call: Call) -> None:
     question = Question("How many days?", Scope(call.tenant))
-    await service.search(question, call, mode="hybrid", limit=3, rerank=True)
+    await service.search(question, call, limit=3, rerank=True)
 
 
 async def test_encoding_beyond_the_bound_is_refused_at_once(tmp_path: Path) -> None:

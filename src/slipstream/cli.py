@@ -28,6 +28,10 @@ app = typer.Typer(
 bench_app = typer.Typer(help="Measure speed and quality on this machine.", no_args_is_help=True)
 app.add_typer(models_app, name="models")
 app.add_typer(bench_app, name="bench")
+index_app = typer.Typer(help="How vectors are indexed and searched.", no_args_is_help=True)
+app.add_typer(index_app, name="index")
+cache_app = typer.Typer(help="The answer cache.", no_args_is_help=True)
+app.add_typer(cache_app, name="cache")
 
 Config = Annotated[Path | None, typer.Option("--config", help="Settings file; default `slipstream.toml` here.")]
 Tenant = Annotated[str, typer.Option(help="Whose documents.")]
@@ -75,6 +79,7 @@ def serve(
     port: Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one.")] = None,
 ) -> None:
     """Start the server: OpenAI-compatible chat, search and documents over HTTP."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads would spin against the encoder's and the engine's
     from slipstream.commands.serve import run_server
 
     run_server(_settings(config), host=host, port=port)
@@ -108,6 +113,37 @@ def ingest(
     sys.exit(1 if failed else 0)
 
 
+@app.command(epilog="Example: `slipstream migrate --from qdrant-edge --to qdrant`")
+def migrate(
+    source: Annotated[str, typer.Option("--from", help="Store to copy: qdrant-edge, qdrant or milvus.")],
+    target: Annotated[str, typer.Option("--to", help="Store to copy to, by the settings of its own section.")],
+    to_config: Annotated[
+        Path | None, typer.Option("--to-config", help="Settings file of the target, when it is not the same.")
+    ] = None,
+    samples: Annotated[int, typer.Option(min=0, help="Searches compared between both at the end.")] = 50,
+    restart: Annotated[bool, typer.Option(help="Copy everything, whatever an interrupted run has copied.")] = False,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy all passages from one store to another, and compare both: counts per tenant and sampled searches.
+
+    Killed half-way, it goes on where it was. Stop ingestion meanwhile, and a server that holds an embedded store.
+    """
+    from slipstream.commands.migrate import run_migrate, with_store
+
+    whole = asyncio.run(
+        run_migrate(
+            with_store(_settings(config), source),
+            with_store(_settings(to_config or config), target),
+            Console(stderr=as_json),
+            samples=samples,
+            restart=restart,
+            as_json=as_json,
+        )
+    )
+    sys.exit(0 if whole else 1)
+
+
 @app.command(epilog='Example: `slipstream ask "How do I deploy with Docker?"`')
 def ask(
     text: Annotated[str, typer.Argument(help="The question.")],
@@ -128,6 +164,37 @@ def ask(
     options = {"tenant": tenant, "collections": collections or [], "route": route, "deadline_ms": deadline_ms}
     options = {key: value for key, value in options.items() if value}
     asyncio.run(run_ask(_settings(config), text, options=options, server=server, console=Console(), as_json=as_json))
+
+
+@app.command(epilog='Example: `slipstream search "error E1234-5" --limit 5`')
+def search(
+    text: Annotated[str, typer.Argument(help="What to look for.")],
+    tenant: Tenant = "default",
+    collections: Annotated[list[str] | None, typer.Option("--collection", help="Only these; repeatable.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Passages shown.")] = 10,
+    mode: Annotated[str | None, typer.Option(help="hybrid, dense or sparse.")] = None,
+    rerank: Annotated[bool, typer.Option(help="Late interaction over the fused list.")] = True,
+    expand: Annotated[str | None, typer.Option(help="Also in other words: multi, hyde or auto.")] = None,
+    filters: Annotated[str | None, typer.Option("--filter", help='JSON, such as \'{"type": "pdf"}\'.')] = None,
+    per_document: Annotated[int | None, typer.Option(min=1, help="Passages of one document at most.")] = None,
+    server: Server = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search and see how: each leg, the fused and the reranked order side by side, with times."""
+    from slipstream.commands.search import run_search
+
+    options = {"tenant": tenant, "collections": collections or [], "limit": limit, "mode": mode, "expand": expand}
+    options |= {"filters": _json_option("--filter", filters), "per_document": per_document}
+    options = {key: value for key, value in options.items() if value} | ({} if rerank else {"rerank": False})
+    asyncio.run(run_search(_settings(config), text, options=options, server=server, console=Console(), as_json=as_json))
+
+
+def _json_option(name: str, value: str | None) -> object:
+    try:
+        return json.loads(value) if value else None
+    except ValueError:
+        raise typer.BadParameter(f"{value} is not JSON.", param_hint=name) from None
 
 
 @app.command(epilog="Example: `slipstream doctor --json`")
@@ -204,6 +271,58 @@ def load(
             _settings(config), Console(stderr=as_json), users=users, seconds=seconds, server=server, as_json=as_json
         )
     )
+
+
+@cache_app.command(epilog="Example: `slipstream cache calibrate --pairs labelled.jsonl`")
+def calibrate(
+    pairs: Annotated[Path | None, typer.Option(help="JSON lines with first, second, same; default: shipped.")] = None,
+    max_false_hits: Annotated[float, typer.Option(min=0, max=1, help="Share of false pairs served at most.")] = 0.005,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how close in meaning another wording must be for a stored answer to serve it, per language."""
+    from slipstream.commands.cache import run_calibrate
+
+    found = asyncio.run(
+        run_calibrate(
+            _settings(config), Console(stderr=as_json), pairs=pairs, max_false_hits=max_false_hits, as_json=as_json
+        )
+    )
+    sys.exit(0 if found else 1)
+
+
+@bench_app.command("index", epilog="Example: `slipstream bench index --passages 1000000 --dir /big/disk/index`")
+def bench_index(
+    directory: Annotated[Path, typer.Option("--dir", help="Where the store is filled; what is there goes on.")],
+    passages: Annotated[int, typer.Option(min=20_000, help="How many, a multiple of 10,000.")] = 1_000_000,
+    as_json: AsJson = False,
+) -> None:
+    """Claim R2 at any size, on the synthetic corpus: about 5 GB of disk a million, three times that while building."""
+    from slipstream.bench.index_run import run_index
+
+    holds = asyncio.run(run_index(directory, passages, Console(stderr=as_json), as_json=as_json))
+    sys.exit(0 if holds else 1)
+
+
+@index_app.command("tune", epilog="Example: `slipstream index tune --target-recall 0.95 --apply`")
+def index_tune(
+    target_recall: Annotated[float, typer.Option(min=0.0, max=1.0, help="Recall@10 to reach.")] = 0.95,
+    max_ms: Annotated[float | None, typer.Option(help="Longest p99 of a search, four at once.")] = None,
+    queries: Annotated[int, typer.Option(min=2, help="Questions sampled; half choose, half judge.")] = 200,
+    questions: Annotated[Path | None, typer.Option(help="A file of real questions, one a line.", exists=True)] = None,
+    tenant: Tenant = "default",
+    build: Annotated[bool, typer.Option("--build", help="Also build and measure the store's other indexes.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Make the choice the store's own.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Also write a page with the curve.")] = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure recall and time of index settings on your own vectors, and take the cheapest that finds enough."""
+    from slipstream.commands.index import TuneOptions, run_tune
+
+    options = TuneOptions(target_recall, max_ms, queries, questions, tenant, build, apply)
+    reached = asyncio.run(run_tune(_settings(config), options, Console(stderr=as_json), html=html, as_json=as_json))
+    sys.exit(0 if reached else 1)
 
 
 def _quiet_telemetry() -> None:

@@ -26,7 +26,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from slipstream.models.provision import Provisioner
     from slipstream.models.ready import ModelKind, ModelStatus, Progress, Step
-    from slipstream.settings import Settings
+    from slipstream.settings import ModelsSettings, Settings
 
 app = typer.Typer(help="List, fetch and remove models.", no_args_is_help=True, rich_markup_mode="markdown")
 
@@ -72,7 +72,9 @@ def pull(
     names: Annotated[
         list[str] | None, typer.Argument(help="Catalogue names, GGUF files or hf:… references; none: the settings'.")
     ] = None,
-    kind: Annotated[str | None, typer.Option(help="`encoder` or `llm`, where the name does not tell.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="`encoder`, `cross-encoder` or `llm`, where the name does not tell.")
+    ] = None,
     config: Config = None,
 ) -> None:
     """Fetch, verify and convert models, so that the next start needs no network. Interrupted pulls go on."""
@@ -143,23 +145,26 @@ def _wanted(settings: Settings, names: list[str], kind: str | None) -> list[tupl
     if not names:
         configured: list[tuple[str | None, ModelKind]] = [
             (models.encoder, "encoder"),
-            (models.small, "llm"),
-            (models.large, "llm"),
+            (models.local_cross_encoder, "cross_encoder"),
+            (settings.local_llm("small"), "llm"),
+            (settings.local_llm("large"), "llm"),
         ]
         return [(name, its_kind) for name, its_kind in configured if name is not None and name != "fake"]
-    return [(name, _kind(name, kind, models.encoder)) for name in names]
+    return [(name, _kind(name, kind, models)) for name in names]
 
 
-def _kind(name: str, given: str | None, encoder: str) -> ModelKind:
+def _kind(name: str, given: str | None, models: ModelsSettings) -> ModelKind:
     from slipstream.errors import ConfigError
     from slipstream.models.catalogue import find
 
-    if given not in (None, "encoder", "llm"):
-        raise ConfigError(f"--kind is `encoder` or `llm`, not {given!r}.")
+    kinds: dict[str, ModelKind] = {"encoder": "encoder", "cross-encoder": "cross_encoder", "llm": "llm"}
+    if given is not None and given not in kinds:
+        raise ConfigError(f"--kind is `encoder`, `cross-encoder` or `llm`, not {given!r}.")
     entry = find(name)
     if entry is not None:
         return entry.kind
-    return "encoder" if given == "encoder" or (given is None and name == encoder) else "llm"
+    named: dict[str | None, ModelKind] = {models.cross_encoder: "cross_encoder", models.encoder: "encoder"}
+    return kinds[given] if given is not None else named.get(name, "llm")
 
 
 def _cells(model: ModelStatus) -> tuple[str, ...]:

@@ -7,9 +7,9 @@ passage) or into the passage's own text (spans of a sentence). Times are seconds
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,13 @@ Language: TypeAlias = Literal["en", "zh", "other"]
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Scorer: TypeAlias = Literal["rrf", "maxsim", "cross_encoder"]
 Tier: TypeAlias = Literal["cached", "extractive", "small", "large"]
+Mode: TypeAlias = Literal["hybrid", "dense", "sparse"]
+Expansion: TypeAlias = Literal["none", "multi", "hyde", "auto"]
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
+CacheUse: TypeAlias = Literal["auto", "refresh", "off"]
+CacheStatus: TypeAlias = Literal["hit", "miss", "refresh", "off"]
+CacheLevel: TypeAlias = Literal["exact", "semantic", "flight"]
+"""How a cached answer was found: the same words, other words that mean the same, or an answer still being written."""
 
 
 # --- where a question may look -----------------------------------------------------------------
@@ -136,9 +142,8 @@ class TokenVectors:
     """(n, 2) character spans in the passage's text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """One result of one search leg."""
+class Hit(NamedTuple):
+    """One result of one search leg. Hundreds are made for a question, each in half a dataclass's time."""
 
     passage_id: str
     score: float
@@ -170,6 +175,31 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """How one question is searched, where the caller says so; None takes the setting."""
+
+    mode: Mode = "hybrid"
+    """Both legs fused, or one alone."""
+    dense_weight: float | None = None
+    sparse_weight: float | None = None
+    rrf_k: int | None = None
+    dense_limit: int | None = None
+    sparse_limit: int | None = None
+    expand: Expansion | None = None
+    """Whether the query is also searched in other words: see slipstream.answer.expand."""
+    per_document: int | None = None
+    """Passages of one document, as long as other documents have something to say; 0 sets no bound."""
+    near_duplicate: float | None = None
+    """Share of common character trigrams from which on two passages count as one; 1 means the same text only."""
+    neighbours: int | None = None
+    """Passages before and behind each one found that are joined to it."""
+
+
+USUAL_SEARCH = SearchOptions()
+"""What nearly every question comes with, so that the path can tell it by identity."""
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """What a caller asked, as admitted."""
 
@@ -186,6 +216,15 @@ class Question:
     """How many passages to cite at most; None takes the setting."""
     candidates: int | None = None
     """How many fused candidates late interaction scores; 0 skips it, None takes the setting."""
+    cache: CacheUse = "auto"
+    """Whether a stored answer may serve (auto), is written anew (refresh), or is neither read nor written (off)."""
+    cache_max_age_s: float | None = None
+    """Oldest stored answer that may serve; None takes the setting."""
+    cache_tag: str = ""
+    """A name of the caller's that stored answers can be purged by."""
+    pairs: int | None = None
+    """How many of those the cross-encoder decides among; 0 skips it, None takes the setting."""
+    search: SearchOptions = USUAL_SEARCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +236,22 @@ class Query:
     rewritten: bool = False
     reason: str = ""
     """Why the rewriter did what it did: it goes on the trace."""
+    certain: bool = True
+    """False when the rules could not tell whether, or how, the question needs its history."""
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A passage id with its fused score and its 1-based rank in each leg that found it."""
+class Leg:
+    """What one search found: one side of the query, or of one of its variants."""
+
+    kind: Literal["dense", "sparse"]
+    query: str
+    hits: Sequence[Hit]
+    """Best first."""
+
+
+class Candidate(NamedTuple):
+    """A passage id with its fused score and its 1-based rank in each leg that found it. As many as hits."""
 
     passage_id: str
     score: float
@@ -217,6 +267,8 @@ class Candidates:
     encoding: Encoding
     items: tuple[Candidate, ...]
     """Best first."""
+    legs: tuple[Leg, ...] = ()
+    """What they were fused from: the query's own legs, then those of its variants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +286,8 @@ class Evidence:
 
     passage: Passage
     score: float
-    """Late-interaction score per query token, in [-1, 1], when `scorer` is "maxsim"."""
+    """Late-interaction score per query token, in [-1, 1], when `scorer` is "maxsim"; the cross-encoder's relevance,
+    in [0, 1] for local ones, when it is "cross_encoder"."""
     scorer: Scorer
     sentence: tuple[int, int]
     """Span of the best sentence in the passage's text."""
@@ -316,6 +369,28 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one check of a stored answer said."""
+
+    check: str
+    passed: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class CacheDecision:
+    """What the answer cache did for one request, and why."""
+
+    status: CacheStatus
+    level: CacheLevel | None = None
+    age_s: float | None = None
+    """Since the answer that was served was written."""
+    verdicts: tuple[Verdict, ...] = ()
+    entry: str = ""
+    """Id of the stored answer, for feedback; empty when there is none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     text: str
     citations: tuple[Citation, ...]
@@ -326,6 +401,8 @@ class Answer:
     model: str
     supported: bool
     """False when the text cites nothing it was given: the reader is told."""
+    cache: CacheDecision | None = None
+    """None when no cache is configured."""
 
 
 # --- what the wire sees of the path, in order ---------------------------------------------------

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from slipstream.answer.assemble import Assembler
+from slipstream.answer.confidence import UNCALIBRATED
+from slipstream.answer.expand import Expander
 from slipstream.answer.finish import Finisher
 from slipstream.answer.generate import Generator
 from slipstream.answer.pipeline import Pipeline
@@ -17,6 +19,8 @@ from slipstream.answer.rerank import Reranker
 from slipstream.answer.retrieve import Retriever
 from slipstream.answer.rewrite import Rewriter
 from slipstream.answer.route import Router
+from slipstream.answer.shape import Shaper
+from slipstream.answer.wording import Wording
 from slipstream.call import Call, Deadline
 from slipstream.models.base import LanguageModel
 from slipstream.models.fake_encoder import FakeEncoder
@@ -115,11 +119,15 @@ async def path(
     store: Store | None = None,
     retrieval: RetrievalSettings | None = None,
     answer: AnswerSettings | None = None,
+    wording_s: float = 5.0,
 ) -> AsyncIterator[Path]:
     models = {"small": FakeLanguageModel()} if models is None else models
     store = store or MemoryStore(dimensions=FakeEncoder().dimensions)
     retrieval = retrieval or RetrievalSettings()
     encoder, costs, worker = FakeEncoder(), StageCosts(), Worker("test-text")
+
+    async def encode_all(texts: Sequence[str]) -> Sequence[Encoding]:
+        return await encoder.encode(texts, "query")
 
     async def encode(text: str) -> Encoding:
         return (await encoder.encode([text], "query"))[0]
@@ -128,8 +136,9 @@ async def path(
     pipeline = Pipeline(
         Planner(Ladder(costs), retrieval, tuple(models)),
         Rewriter(),
-        Retriever(store, encode, retrieval),
+        Expander(Retriever(store, encode, retrieval), encode_all, Wording(models, wording_s), retrieval, UNCALIBRATED),
         Reranker(store, retrieval, worker),
+        Shaper(store, retrieval),
         Router(models, answer or AnswerSettings()),
         Assembler(models, answer or AnswerSettings(), worker),
         generate,

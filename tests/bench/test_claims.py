@@ -8,6 +8,7 @@ import json
 import pytest
 from rich.console import Console
 
+from slipstream.answer.cross_encode import CrossEncode
 from slipstream.bench.claims import Bar, Claim, Finding, Result, Side, percentile
 from slipstream.bench.datasets import SHIPPED, EvaluationSet, Item, shipped
 from slipstream.bench.factual import contains
@@ -16,6 +17,7 @@ from slipstream.bench.prove import CLAIMS, chosen
 from slipstream.bench.quality import index, measure, ndcg
 from slipstream.bench.report import results_html, results_json, show_result
 from slipstream.errors import ConfigError
+from slipstream.models.fake_cross_encoder import FakeCrossEncoder
 from slipstream.models.fake_encoder import FakeEncoder
 from slipstream.settings import RetrievalSettings, Settings
 from slipstream.stores.memory import MemoryStore
@@ -114,3 +116,16 @@ async def test_quality_over_the_exact_store() -> None:
     report = await measure(data, ids, store, encoder, RetrievalSettings())
     assert report.row("rrf + late interaction").recall_at_1 == 1.0
     assert [row.way for row in report.rows] == ["dense", "sparse", "rrf", "rrf + late interaction"]
+    assert [stage.stage for stage in report.stages] == ["encode", "dense", "bm25", "both, fused", "late interaction"]
+    cross = CrossEncode("fake", FakeCrossEncoder().score, 5.0, 0)
+    report = await measure(data, ids, store, encoder, RetrievalSettings(), cross)
+    assert report.row("+ cross-encoder").recall_at_1 == 1.0
+    assert report.stages[-1].stage == "cross-encoder"
+
+
+def test_questions_in_chinese_have_their_passages_in_english() -> None:
+    across, english = shipped("xquad_zh_en"), shipped("xquad_en")
+    assert across.passages == english.passages
+    assert [item.relevant for item in across.items] == [item.relevant for item in english.items]
+    assert across.items[0].question == "黑豹队的防守丢了多少分？"
+    assert across.items[0].answers == english.items[0].answers

@@ -18,7 +18,7 @@ from slipstream.models.fake_llm import FakeLanguageModel
 from slipstream.server.app import create_app
 from slipstream.server.run import Server
 from slipstream.service import Slipstream
-from slipstream.settings import AdmissionSettings, AnswerSettings, DataSettings, ModelsSettings, Settings
+from slipstream.settings import AdmissionSettings, AnswerSettings, CacheSettings, DataSettings, ModelsSettings, Settings
 
 CHAT, SEARCH, DOCUMENTS = "/v1/chat/completions", "/v1/search", "/v1/documents"
 FAKES_ON_EDGE = {"SLIPSTREAM_MODELS__ENCODER": "fake", "SLIPSTREAM_MODELS__SMALL": "fake"}
@@ -47,6 +47,7 @@ async def in_process(
             models=ModelsSettings(encoder="fake", small="fake"),
             admission=admission or AdmissionSettings(),
             answer=answering or AnswerSettings(),
+            cache=CacheSettings(mode="off"),
         )
     )
     service.parts.models["small"] = model  # type: ignore[index]

@@ -141,7 +141,7 @@ async def test_a_second_server_on_the_same_data_ends_with_a_clear_refusal_and_ha
     async with own_process(tmp_path) as http:
         await put(http, "leave.md", LEAVE)
         (tmp_path / "server.log").rename(tmp_path / "first.log")
-        with pytest.raises(Unavailable, match=r"in use\s+by process"):
+        with pytest.raises(Unavailable, match=r"in\s+use\s+by\s+process"):
             async with own_process(tmp_path):
                 pass
         assert "28" in (await answer(http, QUESTION))[0]

@@ -20,6 +20,7 @@ from slipstream.types import (
     And,
     Encoding,
     Filter,
+    Hit,
     IndexedPassage,
     Match,
     Not,
@@ -100,11 +101,27 @@ async def reference(passages: Sequence[IndexedPassage]) -> MemoryStore:
     return store
 
 
+@pytest.fixture
+def sparse() -> bool:
+    """Whether the store searches by BM25; the module of a server that cannot overrides it."""
+    return True
+
+
+@pytest.fixture
+def sparse_search(sparse: bool) -> None:
+    if not sparse:
+        pytest.skip("this server has no sparse vectors")
+
+
+by_terms = pytest.mark.usefixtures("sparse_search")
+
+
 # --- terms ---------------------------------------------------------------------------------------
 
 POEM = ("床前明月光", "疑是地上霜", "举头望明月", "低头思故乡")
 
 
+@by_terms
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("query", "found"),
@@ -115,6 +132,7 @@ async def test_chinese_words_are_found_wherever_they_stand(store: Store, query: 
     assert set(await texts_found(store, query)) == found
 
 
+@by_terms
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("query", "best"),
@@ -146,8 +164,9 @@ async def test_exact_identifiers_rank_first(store: Store, query: str, best: str)
     assert (await texts_found(store, query))[0] == best
 
 
+@by_terms
 @pytest.mark.anyio
-async def test_sparse_search_returns_only_real_matches(store: Store) -> None:
+async def testsparse_search_returns_only_real_matches(store: Store) -> None:
     await store.upsert([*numbered(POEM), indexed("", position=9), indexed("？！…", position=10)])
     assert await store.search_sparse("quantum", A, 10) == []
     assert await store.search_sparse("", A, 10) == []
@@ -164,6 +183,7 @@ def wordy(count: int, tenant: str = "a") -> list[IndexedPassage]:
     return numbered([" ".join(words) for words in drawn], tenant=tenant)
 
 
+@by_terms
 @pytest.mark.anyio
 @pytest.mark.parametrize("settled", [False, True])
 async def test_after_deletes_bm25_equals_a_fresh_index(store: Store, settled: bool) -> None:
@@ -237,13 +257,16 @@ async def test_ids_that_are_gone_or_foreign_or_no_ids_are_left_out(store: Store)
 
 
 @pytest.mark.anyio
-async def test_no_method_crosses_tenants(store: Store) -> None:
+async def test_no_method_crosses_tenants(store: Store, sparse: bool) -> None:
     await store.upsert(numbered(["shared words here"] * 5, tenant="a"))
     await store.upsert(numbered(["shared words there"] * 7, tenant="b"))
     query = encoding(2)
     for scope, count, text in ((A, 5, "shared words here"), (B, 7, "shared words there")):
         assert await store.count(scope) == count
-        for hits in (await store.search_dense(query.dense, scope, 50), await store.search_sparse("words", scope, 50)):
+        legs = [await store.search_dense(query.dense, scope, 50)]
+        if sparse:
+            legs.append(await store.search_sparse("words", scope, 50))
+        for hits in legs:
             assert len(hits) == count
             assert {p.text for p in await store.fetch([h.passage_id for h in hits], scope)} == {text}
         assert {p.text async for batch in _batches(store, scope) for p in batch} == {text}
@@ -259,6 +282,7 @@ async def _batches(store: Store, scope: Scope) -> AsyncIterator[list[Passage]]:
         yield batch
 
 
+@by_terms
 @pytest.mark.anyio
 async def test_one_tenants_documents_do_not_move_anothers_scores(store: Store) -> None:
     await store.upsert(wordy(40))
@@ -332,7 +356,7 @@ def varied(count: int = 24) -> list[IndexedPassage]:
 
 
 @pytest.mark.anyio
-async def test_filters_select_what_the_reference_selects(store: Store) -> None:
+async def test_filters_select_what_the_reference_selects(store: Store, sparse: bool) -> None:
     passages = varied()
     await store.upsert(passages)
     await store.upsert(numbered(["shared words"] * 3, tenant="b"))
@@ -342,7 +366,8 @@ async def test_filters_select_what_the_reference_selects(store: Store) -> None:
         scope = Scope("a", filter=clause)
         wanted = {hit.passage_id for hit in await exact.search_dense(query, scope, 100)}
         assert {hit.passage_id for hit in await store.search_dense(query, scope, 100)} == wanted, clause
-        assert {hit.passage_id for hit in await store.search_sparse("words", scope, 100)} == wanted, clause
+        if sparse:
+            assert {hit.passage_id for hit in await store.search_sparse("words", scope, 100)} == wanted, clause
         assert await store.count(scope) == len(wanted), clause
 
 
@@ -378,14 +403,16 @@ async def test_a_passage_comes_back_whole(store: Store) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_id_written_again_is_replaced(store: Store) -> None:
+async def test_an_id_written_again_is_replaced(store: Store, sparse: bool) -> None:
     first = indexed("old words", seed=1)
     second = IndexedPassage(replace(first.passage, text="new words"), encoding(2))
     await store.upsert([first])
     await store.upsert([second, second])
     assert await store.count(A) == 1
-    assert await texts_found(store, "old") == []
-    assert await texts_found(store, "new") == ["new words"]
+    if sparse:
+        assert await texts_found(store, "old") == []
+        assert await texts_found(store, "new") == ["new words"]
+    assert [p.text for p in await store.fetch([first.passage.id], A)] == ["new words"]
     (hit,) = await store.search_dense(second.encoding.dense, A, 5)
     assert hit.score == pytest.approx(1, abs=1e-4)
     tokens = (await store.fetch_tokens([first.passage.id], A))[first.passage.id].tokens
@@ -429,7 +456,49 @@ async def test_scan_sees_every_passage_once(store: Store) -> None:
 
 
 @pytest.mark.anyio
-async def test_reads_during_writes_and_optimize_see_whole_passages(store: Store) -> None:
+async def test_export_gives_everything_whole_in_order_of_id(store: Store) -> None:
+    passages = [*varied(17), *numbered(POEM, tenant="b")]
+    passages.append(IndexedPassage(indexed("no tokens", position=90).passage, encoding(6, tokens=0)))
+    await store.upsert(passages)
+    by_id = {p.passage.id: p for p in passages}
+    batches = [batch async for batch in store.export(batch=5)]
+    assert all(1 <= len(batch) <= 5 for batch in batches)
+    exported = [p for batch in batches for p in batch]
+    assert [p.passage.id for p in exported] == sorted(by_id)
+    for p in exported:
+        given = by_id[p.passage.id]
+        assert p.passage == given.passage
+        assert np.abs(p.encoding.dense - given.encoding.dense).max() < 1e-5
+        assert p.encoding.tokens.shape == given.encoding.tokens.shape
+        assert np.abs(p.encoding.tokens - given.encoding.tokens).max(initial=0) < 0.01
+        assert (p.encoding.offsets == given.encoding.offsets).all()
+
+
+@pytest.mark.anyio
+async def test_export_goes_on_behind_an_id_that_may_be_gone(store: Store) -> None:
+    passages = varied(12)
+    await store.upsert(passages)
+    ids = sorted(p.passage.id for p in passages)
+    assert [p.passage.id async for batch in store.export(ids[4], 3) for p in batch] == ids[5:]
+    gone = next(p.passage for p in passages if p.passage.id == ids[4])
+    await store.delete_document("a", gone.collection, gone.document_id)
+    assert [p.passage.id async for batch in store.export(ids[4], 3) for p in batch] == ids[5:]
+    assert [batch async for batch in store.export(ids[-1])] == []
+
+
+@pytest.mark.anyio
+async def test_an_export_can_be_written_again(store: Store) -> None:
+    await store.upsert(varied(9))
+    exported = [p async for batch in store.export() for p in batch]
+    await store.delete_scope(A)
+    await store.upsert(exported)
+    assert [p.passage async for batch in store.export() for p in batch] == [p.passage for p in exported]
+    query = encoding(3)
+    assert len(await store.score_tokens(query.tokens, [p.passage.id for p in exported], A)) == 9
+
+
+@pytest.mark.anyio
+async def test_reads_during_writes_and_optimize_see_whole_passages(store: Store, sparse: bool) -> None:
     """A read beside writes finds everything acknowledged before it, and nothing that was deleted before it."""
     await store.upsert(wordy(100, tenant="b"))
     acknowledged = 0
@@ -442,10 +511,15 @@ async def test_reads_during_writes_and_optimize_see_whole_passages(store: Store)
             acknowledged += 8
         done.set()
 
+    async def growing() -> list[Hit]:
+        if sparse:
+            return await store.search_sparse("growing", A, 1_000)
+        return await store.search_dense(encoding(4).dense, A, 1_000)
+
     async def read() -> None:
         while not done.is_set():
             least = acknowledged
-            hits = await store.search_sparse("growing", A, 1_000)
+            hits = await growing()
             assert len(hits) >= least
             ids = [hit.passage_id for hit in hits[:20]]
             assert len(await store.score_tokens(encoding(4).tokens, ids, A)) == len(ids)
@@ -454,7 +528,7 @@ async def test_reads_during_writes_and_optimize_see_whole_passages(store: Store)
 
     await asyncio.gather(write(), read(), read(), store.optimize())
     assert await store.count(A) == 240
-    assert len(await store.search_sparse("growing", A, 1_000)) == 240
+    assert len(await growing()) == 240
 
 
 @pytest.mark.anyio

@@ -14,11 +14,14 @@ from slipstream.types import Question, Tier
 class Planner:
     """Walks the ladder when the estimated rest of the path would not fit, and learns from finished calls."""
 
-    def __init__(self, ladder: Ladder, settings: RetrievalSettings, tiers: tuple[Tier, ...]) -> None:
+    def __init__(
+        self, ladder: Ladder, settings: RetrievalSettings, tiers: tuple[Tier, ...], cross_encoder: bool = False
+    ) -> None:
         self._ladder = ladder
         self._settings = settings
         self._usual: Tier = "large" if "large" in tiers else "small"
         self._has_smaller = "small" in tiers
+        self._cross_encoder = cross_encoder
 
     def __call__(self, question: Question, call: Call) -> Question:
         """The question with its own options lowered as far as needed; `degraded` names what was dropped."""
@@ -34,6 +37,7 @@ class Planner:
         return replace(
             question,
             candidates=plan.candidates if plan.late_interaction else 0,
+            pairs=question.pairs if plan.cross_encoder else 0,
             passages=plan.passages,
             route=plan.tier if plan.tier != wanted.tier and self._has_smaller else question.route,
             sampling=replace(question.sampling, max_tokens=plan.max_tokens),
@@ -45,8 +49,9 @@ class Planner:
         generation = next((s for s in call.spans if s.name == "generate" and s.end_s is not None), None)
         first = next((s for s in call.spans if s.name == "first_token"), None)
         for span in call.spans:
-            if span.name == "late_interaction" and span.end_s is not None:
-                costs.observe("late_interaction", float(span.detail.get("candidates", 1)), span.duration_s)
+            timed = span.name in {"late_interaction", "cross_encoder"} and span.end_s is not None
+            if timed and "candidates" in span.detail:  # scores that were remembered cost nothing
+                costs.observe(span.name, float(span.detail["candidates"]), span.duration_s)
         if generation is None or first is None or "tokens" not in generation.detail:
             return
         tier, tokens = generation.detail["tier"], float(generation.detail["tokens"])
@@ -56,11 +61,13 @@ class Planner:
 
     def _wanted(self, question: Question) -> Plan:
         candidates = self._settings.rerank_limit if question.candidates is None else question.candidates
+        pairs = self._settings.cross_encoder_limit if question.pairs is None else question.pairs
         return Plan(
-            cross_encoder=False,
+            cross_encoder=self._cross_encoder and pairs > 0 and candidates > 0,
             candidates=candidates,
             late_interaction=candidates > 0,
             passages=question.passages or self._settings.passages,
             tier=question.route or self._usual,
             max_tokens=question.sampling.max_tokens,
+            pairs=pairs,
         )

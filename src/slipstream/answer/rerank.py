@@ -1,195 +1,112 @@
-"""Candidates → Passages: late interaction orders the fused list and marks each passage's best sentence."""
+"""Candidates → Passages, in a cascade: late interaction narrows, a cross-encoder decides, sentences are marked."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-import numpy as np
-
-from slipstream.answer.identifiers import Identifiers, identifiers
+from slipstream.answer.cross_encode import CrossEncode
+from slipstream.answer.identifiers import identifiers
+from slipstream.answer.late_interaction import NO_FLOOR, Floor, LateInteraction
+from slipstream.answer.mark import Ranked, mark
 from slipstream.call import Call
 from slipstream.runtime.workers import Worker
 from slipstream.settings import RetrievalSettings
 from slipstream.stores.base import Store
-from slipstream.text.sentences import sentences
-from slipstream.types import (
-    Candidate,
-    Candidates,
-    Evidence,
-    Hit,
-    Language,
-    Matrix,
-    Passage,
-    Passages,
-    Question,
-    ScoredSpan,
-    Scorer,
-    TokenVectors,
-)
+from slipstream.types import Candidates, Evidence, Hit, Passage, Passages, Question
 
-LEXICAL_WEIGHT = 0.02
-"""How much the best BM25 match adds to its MaxSim per query token."""
-_OTHER_SENTENCES = 2
-"""Kept beside each passage's best sentence, for prompts made of sentences."""
+__all__ = ["NO_FLOOR", "Floor", "Ranked", "Reranker"]
+
 _INLINE_MULTIPLICATIONS = 1_000_000
 """Below this (about 0.1 ms) handing the work to a thread costs more than doing it."""
 
-_NAMED = 0.04
-"""What holding every identifier of the question adds to a score. Encoders hardly tell `E1234-5` from `E1235-4`
-(up to .024 apart, in either direction), while what is off the subject scores .1 lower and stays there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Floor:
-    """Late-interaction scores per query token below which a passage is no evidence for a question."""
-
-    within: float
-    """When question and passage share a language."""
-    across: float
-    """When they do not: encoders score translations lower."""
-
-    def admits(self, evidence: Evidence, language: Language) -> bool:
-        if evidence.scorer != "maxsim":
-            return True
-        return evidence.score >= (self.within if evidence.passage.language == language else self.across)
-
-
-NO_FLOOR = Floor(-1.0, -1.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    scorer: Scorer
-    hits: Sequence[Hit]
-
 
 class Reranker:
-    """MaxSim over token vectors stored at ingest; the query's come from the same pass as its dense vector."""
+    """Without a cross-encoder, or when it fails, late interaction's order stands."""
 
-    def __init__(self, store: Store, settings: RetrievalSettings, worker: Worker, floor: Floor = NO_FLOOR) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: RetrievalSettings,
+        worker: Worker,
+        floor: Floor = NO_FLOOR,
+        cross_encode: CrossEncode | None = None,
+    ) -> None:
         self._floor = floor
         self._store = store
         self._settings = settings
         self._worker = worker
+        self._late = LateInteraction(store, worker)
+        self._cross_encode = cross_encode
 
     async def __call__(self, candidates: Candidates, question: Question, call: Call) -> Passages:
-        """The best passages, most relevant first; empty when none scores above the floor.
-
-        Scores are MaxSim divided by the number of query tokens, so they compare across questions.
-        """
+        """The best passages, most relevant first; empty when none scores above the floor."""
         with call.stage("rerank") as span:
-            limit = question.passages or self._settings.passages
-            ranked = await self.order(candidates, question, call)
-            span.detail["scored"] = len(ranked.hits)
-            kept = [hit for hit in ranked.hits[:limit] if ranked.scorer == "rrf" or hit.score >= self._floor.across]
-            evidence = await self._evidence(kept, ranked.scorer, candidates, question) if kept else ()
-            evidence = tuple(item for item in evidence if self._floor.admits(item, candidates.query.language))
+            ranked = await self.narrow(candidates, question, call)
+            span.detail["scored"] = len(ranked)
+            evidence = await self._evidence(ranked, candidates, question, call) if ranked else ()
             span.detail["kept"] = len(evidence)
             return Passages(candidates.query, evidence)
 
-    async def order(self, candidates: Candidates, question: Question, call: Call) -> Ranked:
-        """The candidates scored and ordered, without the floor and without evidence marked."""
-        query_tokens = candidates.encoding.tokens
-        limit = self._settings.rerank_limit if question.candidates is None else question.candidates
-        if not limit or not len(query_tokens):
-            return Ranked("rrf", [Hit(c.passage_id, c.score) for c in candidates.items])
-        ids = [candidate.passage_id for candidate in candidates.items[:limit]]
-        if not ids:
-            return Ranked("maxsim", [])
-        with call.stage("late_interaction", candidates=len(ids)):
-            hits = await self._store.score_tokens(query_tokens, ids, question.scope)
-        named = identifiers(candidates.query.text)
-        bonuses = await self._bonuses(named, candidates, question) if named else {}
-        return Ranked("maxsim", late_order(hits, candidates.items, len(query_tokens), bonuses))
+    async def narrow(self, candidates: Candidates, question: Question, call: Call) -> list[Ranked]:
+        """Late interaction's order, or the fused one when it is skipped; best first, without the floor."""
+        asked = self._settings.rerank_limit if question.candidates is None else question.candidates
+        if not asked or not len(candidates.encoding.tokens):
+            return [Ranked(Hit(item.passage_id, item.score), "rrf") for item in candidates.items]
+        scored = max(asked, self._limit(question))  # all that is to be shown is scored
+        return [Ranked(hit, "maxsim") for hit in await self._late(candidates, scored, question, call)]
 
-    async def _bonuses(self, named: Identifiers, candidates: Candidates, question: Question) -> Mapping[str, float]:
-        """For passages that hold the question's identifiers; the sparse leg has found all that do."""
-        ids = [candidate.passage_id for candidate in candidates.items if candidate.sparse_rank is not None]
-        shares = await self._worker.run(_shares, named, await self._store.fetch(ids, question.scope))
-        return {passage_id: _NAMED * share for passage_id, share in shares.items()}
+    async def decide(
+        self, ranked: Sequence[Ranked], passages: Mapping[str, Passage], question: Question, call: Call, query: str
+    ) -> list[Ranked]:
+        """The first few in the cross-encoder's order, the others behind them as they stood.
+
+        `passages` holds those few at least. The order is kept when there is no cross-encoder or it fails.
+        """
+        pairs = self._pairs(question)
+        head, tail = ranked[:pairs], ranked[pairs:]
+        if self._cross_encode is None or not head or head[0].scorer == "rrf":
+            return list(ranked)
+        scores = await self._cross_encode(query, [passages[one.hit.passage_id] for one in head], call)
+        if scores is None:
+            return list(ranked)
+        decided = [Ranked(Hit(one.hit.passage_id, scores[one.hit.passage_id]), "cross_encoder") for one in head]
+        return [*sorted(decided, key=lambda one: -one.hit.score), *tail]
 
     async def _evidence(
-        self, hits: Sequence[Hit], scorer: Scorer, candidates: Candidates, question: Question
+        self, ranked: Sequence[Ranked], candidates: Candidates, question: Question, call: Call
     ) -> tuple[Evidence, ...]:
-        ids = [hit.passage_id for hit in hits]
-        passages, vectors = await asyncio.gather(
-            self._store.fetch(ids, question.scope), self._store.fetch_tokens(ids, question.scope)
+        limit = self._limit(question)
+        head = [one for one in ranked[: max(limit, self._pairs(question))] if self._floor.may_admit(one)]
+        if not head:
+            return ()
+        ids = [one.hit.passage_id for one in head]
+        fetched, vectors = await asyncio.gather(
+            self._store.fetch(ids, question.scope), self._store.fetch_tokens(ids[:limit], question.scope)
         )
-        scores = {hit.passage_id: hit.score for hit in hits}
-        query_tokens = candidates.encoding.tokens
-        named = identifiers(candidates.query.text)
-        work = query_tokens.size * sum(len(v.tokens) for v in vectors.values())
+        passages = {passage.id: passage for passage in fetched}
+        query = candidates.query
+        kept = [
+            one
+            for one in head
+            if (passage := passages.get(one.hit.passage_id)) is not None
+            and self._floor.admits(one, passage, query.language)
+        ]
+        chosen = (await self.decide(kept, passages, question, call, query.text))[:limit]
+        late = [one.hit.passage_id for one in chosen if one.hit.passage_id not in vectors]
+        if late:
+            vectors = {**vectors, **await self._store.fetch_tokens(late, question.scope)}
+        query_tokens, named = candidates.encoding.tokens, identifiers(query.text)
+        work = query_tokens.size * sum(len(own.tokens) for own in vectors.values())
         if work <= _INLINE_MULTIPLICATIONS:
-            return _mark(query_tokens, named, passages, vectors, scores, scorer)
-        return await self._worker.run(_mark, query_tokens, named, passages, vectors, scores, scorer)
+            return mark(query_tokens, named, chosen, passages, vectors)
+        return await self._worker.run(mark, query_tokens, named, chosen, passages, vectors)
 
+    def _limit(self, question: Question) -> int:
+        return question.passages or self._settings.passages
 
-def _shares(named: Identifiers, passages: Sequence[Passage]) -> dict[str, float]:
-    return {passage.id: named.share_in(passage.text) for passage in passages}
-
-
-def late_order(
-    hits: Sequence[Hit], candidates: Sequence[Candidate], query_tokens: int, bonuses: Mapping[str, float]
-) -> list[Hit]:
-    """MaxSim per query token plus bonuses, ordered with a little of BM25's opinion.
-
-    `hits` carry MaxSim sums. Passages about the same thing lie within hundredths of each other, and there the exact
-    words decide better: on questions apart from those we report, recall@1 rose from .972 to .978 (XQuAD en) and
-    from .953 to .961 (zh). BM25's share stays out of the scores, so that they compare across questions.
-    """
-    lexical = {candidate.passage_id: LEXICAL_WEIGHT * candidate.sparse_share for candidate in candidates}
-    scored = [Hit(hit.passage_id, hit.score / query_tokens + bonuses.get(hit.passage_id, 0.0)) for hit in hits]
-    return sorted(scored, key=lambda hit: -(hit.score + lexical.get(hit.passage_id, 0.0)))
-
-
-def _mark(
-    query_tokens: Matrix,
-    named: Identifiers,
-    passages: Sequence[Passage],
-    vectors: Mapping[str, TokenVectors],
-    scores: Mapping[str, float],
-    scorer: Scorer,
-) -> tuple[Evidence, ...]:
-    return tuple(
-        mark_sentence(query_tokens, named, passage, vectors[passage.id], scores[passage.id], scorer)
-        for passage in passages
-        if passage.id in vectors
-    )
-
-
-def mark_sentence(
-    query_tokens: Matrix,
-    named: Identifiers,
-    passage: Passage,
-    vectors: TokenVectors,
-    score: float,
-    scorer: Scorer = "maxsim",
-) -> Evidence:
-    """Marks the sentence whose tokens alone give the highest MaxSim per query token, identifiers favoured.
-
-    query_tokens: (q, d), rows L2-normalised, as are the passage's (n, d).
-    """
-    spans = sentences(passage.text) or ((0, len(passage.text)),)
-    scores = _sentence_scores(query_tokens @ vectors.tokens.T, vectors, spans)
-    if named:
-        shares = [named.share_in(passage.text[start:end]) for start, end in spans]
-        scores = [score + _NAMED * share for score, share in zip(scores, shares, strict=True)]
-    scored = [ScoredSpan(start, end, score) for (start, end), score in zip(spans, scores, strict=True)]
-    scored.sort(key=lambda span: (-span.score, span.start))
-    best, *others = scored[: 1 + _OTHER_SENTENCES]
-    margin = best.score - others[0].score if others else best.score
-    return Evidence(passage, score, scorer, (best.start, best.end), best.score, margin, tuple(others))
-
-
-def _sentence_scores(similarity: Matrix, vectors: TokenVectors, spans: Sequence[tuple[int, int]]) -> list[float]:
-    """MaxSim per query token within each span; -1 for a span without tokens.
-
-    similarity: (q, n). Spans are in order and do not overlap, as `sentences` gives them.
-    """
-    starts = vectors.offsets[:, 0]
-    bounds = np.searchsorted(starts, np.asarray(spans, np.int32)).tolist()
-    if not similarity.size:
-        return [-1.0] * len(spans)
-    return [float(similarity[:, a:b].max(axis=1).mean()) if a < b else -1.0 for a, b in bounds]
+    def _pairs(self, question: Question) -> int:
+        """How many candidates the cross-encoder decides among."""
+        if self._cross_encode is None:
+            return 0
+        return self._settings.cross_encoder_limit if question.pairs is None else question.pairs

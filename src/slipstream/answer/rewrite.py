@@ -1,67 +1,95 @@
-"""Question → Query: normalise, and condense a follow-up with its history into a stand-alone query."""
+"""Question → Query: normalise, and make a follow-up stand alone with what its history names."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
+from slipstream.answer.carry import carry
+from slipstream.answer.dependence import Dependence
+from slipstream.answer.follow_up import dependence
+from slipstream.answer.pointed import listed_item, new_in, with_item
 from slipstream.call import Call
 from slipstream.text.language import language_of
-from slipstream.types import Language, Query, Question
+from slipstream.types import Language, Query, Question, Turn
 
 _SPACE = re.compile(r"\s+")
-
-_FOLLOW_UP_EN = re.compile(
-    r"^(?:and|but|so|or|then|what about|how about|what if|why not|why|how so|how come|really|also|instead)\b"
-    r"|\b(?:it|its|they|them|their|theirs|this|that|these|those|he|she|him|her|his|hers"
-    r"|the same|the other|the former|the latter|the first one|the second one|the last one|another one|one|there)\b"
-    r"|\b(?:as well|too|instead|else)\s*\??$",
-    re.IGNORECASE,
-)
-_FOLLOW_UP_ZH = re.compile(
-    r"^(?:那么?|那|而|还有|另外|然后|以及|如果|为什么|为何|怎么会|再|也)"
-    r"|[它他她]们?|这个|那个|这些|那些|这种|那种|这里|那里|其|该|此|前者|后者|上述|刚才|上面"
-    r"|呢[?？]?$"
-)
-_SHORT_WORDS_EN = 3
-_SHORT_CHARACTERS_ZH = 6
+_LATEST_TURNS = 12
+"""A topic that was last named longer ago is none any more."""
+_READ_CHARACTERS = 1_000
+"""Of each earlier turn: who pastes pages has asked in the beginning, or says it again."""
+_SENTENCE = re.compile(r"^[^。！？\n]{1,100}?(?:[。！？\n]|[.!?](?=\s|$)|$)")
+_MARKER = re.compile(r"\s?[\[【]\d+[\]】]")
 
 
 class Rewriter:
-    """Rules only: free, and they decide the common cases in both languages."""
+    """Rules only: free, and they decide the common cases in both languages; where they cannot, the query says so."""
 
     def __call__(self, question: Question, call: Call) -> Query:
         with call.stage("rewrite") as span:
             text = normalise(question.text)
-            topic = _topic(question)
-            language = language_of(text)
-            if topic and is_follow_up(text, language):
-                reason = "follow-up: the topic is carried over from the conversation"
-                query = Query(f"{topic} {text}", language_of(text + topic), rewritten=True, reason=reason)
-            else:
-                reason = "stands alone" if question.history else "no history"
-                query = Query(text, language, reason=reason)
+            query = _alone(text, "no history") if not question.history else _in_conversation(text, question.history)
             span.detail["reason"] = query.reason
             return query
 
 
 def normalise(text: str) -> str:
     """NFKC, white space folded, control characters dropped."""
-    text = unicodedata.normalize("NFKC", text)
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    if text.isprintable():  # then white space is blanks, and there are no control characters
+        return " ".join(text.split(" ")).strip() if "  " not in text else _SPACE.sub(" ", text).strip()
     return "".join(c for c in _SPACE.sub(" ", text) if unicodedata.category(c) != "Cc").strip()
 
 
 def is_follow_up(text: str, language: Language) -> bool:
-    """True when the text cannot be understood alone: a pronoun, an ellipsis, or too short to name a topic."""
-    if language == "zh":
-        return bool(_FOLLOW_UP_ZH.search(text)) or len(text.rstrip("?？。!！")) <= _SHORT_CHARACTERS_ZH
-    return bool(_FOLLOW_UP_EN.search(text)) or len(text.split()) <= _SHORT_WORDS_EN
+    """True when the text cannot be understood alone."""
+    return bool(dependence(text, language))
 
 
-def _topic(question: Question) -> str:
-    """The latest earlier user turn that stands alone, with the follow-ups since left out."""
-    asked = [normalise(turn.text) for turn in question.history if turn.role == "user"]
-    for text in reversed(asked):
-        if not is_follow_up(text, language_of(text)):
-            return text
-    return asked[0] if asked else ""
+def _alone(text: str, reason: str, certain: bool = True) -> Query:
+    return Query(text, language_of(text), reason=reason, certain=certain)
+
+
+def _in_conversation(text: str, history: Sequence[Turn]) -> Query:
+    tie = dependence(text, language_of(text))
+    if not tie:
+        return _alone(text, "stands alone")
+    topic = _topic(history[-_LATEST_TURNS:])
+    if not topic:
+        return _alone(text, "a follow-up to nothing that is left of the conversation", certain=False)
+    return _carried(topic, text, tie, history)
+
+
+def _carried(topic: str, text: str, tie: Dependence, history: Sequence[Turn]) -> Query:
+    answer = _last_answer(history)
+    if tie.cue == "ordinal" and (item := listed_item(text, answer)):
+        return _rewritten(with_item(text, item), text, f'points at "{item}"', tie)
+    if tie.cue == "person" and (said := _SENTENCE.match(answer)) and (name := new_in(said[0], topic)):
+        return _rewritten(f"{name} {text}", text, "about who was named in the answer", tie)
+    carried = carry(topic, text, language_of(text))
+    return _rewritten(carried.text, text, carried.how, tie)
+
+
+def _rewritten(query: str, text: str, how: str, tie: Dependence) -> Query:
+    language = language_of(text)
+    spoken = language if language != "other" else language_of(query)
+    return Query(query, spoken, rewritten=True, reason=f"follow-up ({tie.cue}): {how}", certain=tie.certain)
+
+
+def _topic(history: Sequence[Turn]) -> str:
+    """The latest earlier question that stands alone, with the values that later ones put into it."""
+    asked = [normalise(turn.text[:_READ_CHARACTERS]) for turn in history if turn.role == "user"]
+    ties = [dependence(text, language_of(text)) for text in asked]
+    first = next((i for i in reversed(range(len(asked))) if not ties[i]), 0)
+    topic = asked[first] if asked else ""
+    for text in asked[first + 1 :]:
+        carried = carry(topic, text, language_of(text))
+        topic = carried.text if carried.replaced else topic
+    return topic
+
+
+def _last_answer(history: Sequence[Turn]) -> str:
+    said = next((turn.text for turn in reversed(history) if turn.role == "assistant"), "")
+    return _MARKER.sub("", unicodedata.normalize("NFKC", said[:_READ_CHARACTERS])).strip()

@@ -13,11 +13,14 @@ import zipfile
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from slipstream.errors import ConfigError
 
 _QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"")
-SHIPPED = ("xquad_en", "xquad_zh", "cmrc2018_dev")
+SHIPPED = ("xquad_en", "xquad_zh", "xquad_zh_en", "cmrc2018_dev")
+_ACROSS = {"xquad_zh_en": ("xquad_zh", "xquad_en")}
+"""Questions of one set over the passages of another, its translation: item for item, passage for passage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +47,21 @@ class EvaluationSet:
 
 
 def shipped(name: str) -> EvaluationSet:
-    """xquad_en, xquad_zh or cmrc2018_dev, as shipped with the package."""
+    """One of SHIPPED, as it comes with the package; answers are in the passages' language."""
+    asked, read = _ACROSS.get(name, (name, name))
+    passages = _data(read)
+    answers = {q["id"]: q for q in passages["questions"]}
+    items = tuple(
+        Item(q["question"], frozenset({answers[q["id"]]["passage"]}), tuple(answers[q["id"]]["answers"]))
+        for q in _data(asked)["questions"]
+    )
+    return EvaluationSet(name, tuple(passages["passages"]), items)
+
+
+def _data(name: str) -> dict[str, Any]:
     raw = files("slipstream.bench").joinpath("data", f"{name}.json.gz").read_bytes()
-    data = json.loads(gzip.decompress(raw))
-    items = tuple(Item(q["question"], frozenset({q["passage"]}), tuple(q["answers"])) for q in data["questions"])
-    return EvaluationSet(name, tuple(data["passages"]), items)
+    data: dict[str, Any] = json.loads(gzip.decompress(raw))
+    return data
 
 
 def scifact(archive: Path) -> EvaluationSet:

@@ -123,12 +123,19 @@ async def measure_encoder(encoder: OpenVinoEncoder, settings: EncoderSettings, r
 
 def graph_cost(graph: Path, hidden: int) -> GraphCost:
     """Counts a graph's matrices and attentions."""
-    nodes = ov.Core().read_model(graph).get_ordered_ops()
+    nodes = _executed(ov.Core().read_model(graph))
     products = [node for node in nodes if node.get_type_name() == "MatMul"]
     matrices = [node.input_value(1) for node in products if _is_constant(node.input_value(1))]
     sizes = [int(np.prod(matrix.get_shape())) for matrix in matrices]
     streamed = sum(size * _KEPT_BYTES.get(_stored_type(m), 4.0) for size, m in zip(sizes, matrices, strict=True))
     return GraphCost(sum(sizes), sum(node.get_type_name().endswith("Softmax") for node in nodes), hidden, int(streamed))
+
+
+def _executed(model: Any) -> list[Any]:
+    """What a pass runs: of a choice between versions of the same layers, the one for any length."""
+    nodes = model.get_ordered_ops()
+    chosen = [node.get_else_body() for node in nodes if node.get_type_name() == "If"]
+    return [*nodes, *(inner for body in chosen for inner in _executed(body))]
 
 
 def _stored_type(value: Any) -> str:

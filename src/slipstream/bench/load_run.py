@@ -61,7 +61,7 @@ async def _user(
 ) -> None:
     while time.perf_counter() < until:
         try:
-            report.replies.append(await ask(http, next(questions), options=options))
+            report.replies.append(await ask(http, next(questions), options={**options, "cache": "off"}))
         except SlipstreamError as error:
             report.refused[error.code] = report.refused.get(error.code, 0) + 1
             await asyncio.sleep(getattr(error, "retry_after_s", None) or 1.0)

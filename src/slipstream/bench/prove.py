@@ -12,10 +12,18 @@ from rich.markup import escape
 
 from slipstream.bench import (
     answers_claim,
+    batching_claim,
+    cache_claim,
+    cache_trust_claim,
     encoder_claim,
     evidence_claim,
+    failover_claim,
+    hybrid_claim,
+    index_claim,
+    late_claim,
     overhead_claim,
     overload_claim,
+    partition_claim,
     quality_claim,
     start_claim,
     streams_claim,
@@ -29,12 +37,20 @@ from slipstream.settings import Settings
 CLAIMS: tuple[Claim, ...] = (
     encoder_claim.CLAIM,
     quality_claim.CLAIM,
+    late_claim.CLAIM,
+    hybrid_claim.CLAIM,
+    index_claim.CLAIM,
+    partition_claim.CLAIM,
+    batching_claim.CLAIM,
     streams_claim.CLAIM,
+    failover_claim.CLAIM,
     overhead_claim.CLAIM,
     evidence_claim.CLAIM,
     overload_claim.CLAIM,
     start_claim.CLAIM,
     answers_claim.CLAIM,
+    cache_claim.CLAIM,
+    cache_trust_claim.CLAIM,
 )
 
 

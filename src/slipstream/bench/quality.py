@@ -7,11 +7,12 @@ import math
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
+from slipstream.answer.cross_encode import CrossEncode
 from slipstream.answer.fuse import reciprocal_rank_fusion
-from slipstream.answer.rerank import Reranker
+from slipstream.answer.rerank import Ranked, Reranker
 from slipstream.bench.datasets import EvaluationSet, Item
 from slipstream.call import Call, Deadline
 from slipstream.models.base import Encoder
@@ -21,7 +22,7 @@ from slipstream.stores.base import Store
 from slipstream.text.language import language_of
 from slipstream.types import Candidates, Hit, IndexedPassage, Passage, Query, Question, Scope
 
-_TENANT = "quality"
+TENANT = "quality"
 _BATCH = 32
 
 
@@ -38,11 +39,20 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class StageTime:
+    """What one stage of the path takes for one question, asked alone."""
+
+    stage: str
+    median_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class QualityReport:
     set: str
     passages: int
     questions: int
     rows: tuple[Row, ...]
+    stages: tuple[StageTime, ...] = ()
 
     def row(self, way: str) -> Row:
         return next(row for row in self.rows if row.way == way)
@@ -52,6 +62,14 @@ class QualityReport:
 class _Ranking:
     ids: Sequence[str]
     ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One question answered in every way."""
+
+    ways: dict[str, _Ranking]
+    stages_ms: dict[str, float]
 
 
 async def index(data: EvaluationSet, store: Store, encoder: Encoder, progress: Callable[[int], None]) -> list[str]:
@@ -72,59 +90,79 @@ async def index(data: EvaluationSet, store: Store, encoder: Encoder, progress: C
 
 
 async def measure(
-    data: EvaluationSet, ids: Sequence[str], store: Store, encoder: Encoder, settings: RetrievalSettings
-) -> QualityReport:
-    """Asks every question of the set, one at a time."""
-    rankings: dict[str, list[_Ranking]] = {"dense": [], "sparse": [], "rrf": [], "rrf + late interaction": []}
-    scope = Scope(_TENANT, (data.name,))
-    worker = Worker("quality")
-    reranker = Reranker(store, settings, worker)
-    try:
-        for item in data.items:
-            for way, ranking in (await _ask(item.question, scope, store, encoder, reranker, settings)).items():
-                rankings[way].append(ranking)
-    finally:
-        await worker.close()
-    rows = tuple(_row(way, ranked, data.items, ids) for way, ranked in rankings.items())
-    return QualityReport(data.name, len(ids), len(data.items), rows)
-
-
-async def _ask(
-    question: str,
-    scope: Scope,
+    data: EvaluationSet,
+    ids: Sequence[str],
     store: Store,
     encoder: Encoder,
-    reranker: Reranker,
     settings: RetrievalSettings,
-) -> dict[str, _Ranking]:
-    began = time.perf_counter()
-    [encoding] = await encoder.encode([question], "query")
-    encoded = time.perf_counter()
-    dense = await store.search_dense(encoding.dense, scope, settings.dense_limit)
-    searched = time.perf_counter()
-    sparse = await store.search_sparse(question, scope, settings.sparse_limit)
-    matched = time.perf_counter()
-    await asyncio.gather(
-        store.search_dense(encoding.dense, scope, settings.dense_limit),
-        store.search_sparse(question, scope, settings.sparse_limit),
-    )
-    fused = reciprocal_rank_fusion(dense, sparse, k=settings.rrf_k)
-    fused_ids = [candidate.passage_id for candidate in fused]
-    both = time.perf_counter()
-    query = Query(question, language_of(question))
-    found = Candidates(query, encoding, fused)
-    late = await reranker.order(found, Question(question, scope), Call(_TENANT, Deadline.after(None)))
-    done = time.perf_counter()
-    return {
-        "dense": _Ranking(_ids(dense), 1e3 * (searched - began)),
-        "sparse": _Ranking(_ids(sparse), 1e3 * (matched - searched)),
-        "rrf": _Ranking(fused_ids, 1e3 * (encoded - began + both - matched)),
-        "rrf + late interaction": _Ranking(_ids(late.hits), 1e3 * (encoded - began + done - matched)),
-    }
+    cross: CrossEncode | None = None,
+) -> QualityReport:
+    """Asks every question of the set, one at a time."""
+    worker = Worker("quality")
+    ways = _Ways(Scope(TENANT, (data.name,)), store, encoder, settings, Reranker(store, settings, worker), None)
+    if cross is not None:
+        ways = replace(ways, cascade=Reranker(store, settings, worker, cross_encode=cross))
+    try:
+        asked = [await ways.ask(item.question) for item in data.items]
+    finally:
+        await worker.close()
+    rows = tuple(_row(way, [one.ways[way] for one in asked], data.items, ids) for way in asked[0].ways)
+    stages = tuple(StageTime(s, median(one.stages_ms[s] for one in asked)) for s in asked[0].stages_ms)
+    return QualityReport(data.name, len(ids), len(data.items), rows, stages)
 
 
-def _ids(hits: Sequence[Hit]) -> list[str]:
-    return [hit.passage_id for hit in hits]
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    scope: Scope
+    store: Store
+    encoder: Encoder
+    settings: RetrievalSettings
+    late: Reranker
+    cascade: Reranker | None
+    """With the cross-encoder."""
+
+    async def ask(self, text: str) -> _Asked:
+        store, settings = self.store, self.settings
+        times = [time.perf_counter()]
+
+        def lap() -> float:
+            times.append(time.perf_counter())
+            return 1e3 * (times[-1] - times[-2])
+
+        [encoding] = await self.encoder.encode([text], "query")
+        ms = {"encode": lap()}
+        dense = await store.search_dense(encoding.dense, self.scope, settings.dense_limit)
+        ms["dense"] = lap()
+        sparse = await store.search_sparse(text, self.scope, settings.sparse_limit)
+        ms["bm25"] = lap()
+        await asyncio.gather(
+            store.search_dense(encoding.dense, self.scope, settings.dense_limit),
+            store.search_sparse(text, self.scope, settings.sparse_limit),
+        )
+        fused = reciprocal_rank_fusion(dense, sparse, k=settings.rrf_k)
+        ms["both, fused"] = lap()
+        question, call = Question(text, self.scope), Call(TENANT, Deadline.after(None))
+        found = Candidates(Query(text, language_of(text)), encoding, fused)
+        narrowed = await self.late.narrow(found, question, call)
+        ms["late interaction"] = lap()
+        hybrid_ms = ms["encode"] + ms["both, fused"]
+        ways = {
+            "dense": _Ranking(_ids(dense), ms["encode"] + ms["dense"]),
+            "sparse": _Ranking(_ids(sparse), ms["bm25"]),
+            "rrf": _Ranking([candidate.passage_id for candidate in fused], hybrid_ms),
+            "rrf + late interaction": _Ranking(_ids(narrowed), hybrid_ms + ms["late interaction"]),
+        }
+        if self.cascade is not None:
+            few = [one.hit.passage_id for one in narrowed[: settings.cross_encoder_limit]]
+            passages = {passage.id: passage for passage in await store.fetch(few, self.scope)}
+            decided = await self.cascade.decide(narrowed, passages, question, call, text)
+            ms["cross-encoder"] = lap()
+            ways["+ cross-encoder"] = _Ranking(_ids(decided), hybrid_ms + ms["late interaction"] + ms["cross-encoder"])
+        return _Asked(ways, ms)
+
+
+def _ids(hits: Sequence[Hit | Ranked]) -> list[str]:
+    return [hit.hit.passage_id if isinstance(hit, Ranked) else hit.passage_id for hit in hits]
 
 
 def _row(way: str, rankings: Sequence[_Ranking], items: Sequence[Item], ids: Sequence[str]) -> Row:
@@ -150,7 +188,7 @@ def ndcg(ranked: Sequence[str], relevant: set[str], at: int = 10) -> float:
 def _passage(collection: str, passage_id: str, position: int, text: str) -> Passage:
     return Passage(
         id=passage_id,
-        tenant=_TENANT,
+        tenant=TENANT,
         collection=collection,
         document_id=str(position),
         version="1",

@@ -5,22 +5,26 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from slipstream.answer.cross_encode import CrossEncode
 from slipstream.bench.datasets import SHIPPED, EvaluationSet, scifact, shipped
 from slipstream.bench.machine import this_machine
 from slipstream.bench.quality import QualityReport, index, measure
 from slipstream.bench.report import show_quality
-from slipstream.build import build_encoder, build_store
+from slipstream.build import build_cross_encoder, build_encoder, build_store, with_cascade
 from slipstream.errors import ConfigError
 from slipstream.models.base import Encoder
 from slipstream.models.provision import Provisioner
 from slipstream.settings import Settings
+
+_PATIENCE_S = 600.0
+"""Quality is measured whatever it costs; the answer path gives up sooner."""
 
 
 async def run_quality(
@@ -52,16 +56,30 @@ def chosen_sets(names: Sequence[str] | None, scifact_zip: Path | None) -> list[E
 async def measure_sets(
     settings: Settings, sets: Sequence[EvaluationSet], questions: int, seed: int, console: Console
 ) -> list[QualityReport]:
-    encoder = build_encoder(settings, Provisioner(settings.models.cache_dir, offline=settings.models.offline))
-    await encoder.warm_up()
-    try:
-        return [await _one(data, settings, encoder, questions, seed, console) for data in sets]
-    finally:
-        await encoder.close()
+    settings = with_cascade(settings)
+    provisioner = Provisioner(settings.models.cache_dir, offline=settings.models.offline)
+    encoder, cross = build_encoder(settings, provisioner), build_cross_encoder(settings, provisioner)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(encoder.close)
+        await encoder.warm_up()
+        patient = None
+        if cross is not None:
+            stack.push_async_callback(cross.model.close)
+            await cross.model.warm_up()
+            if cross.batcher is not None:
+                await stack.enter_async_context(cross.batcher)
+            patient = CrossEncode(cross.model.name, cross.score_pairs, _PATIENCE_S, 0)
+        return [await _one(data, settings, encoder, patient, questions, seed, console) for data in sets]
 
 
 async def _one(
-    data: EvaluationSet, settings: Settings, encoder: Encoder, questions: int, seed: int, console: Console
+    data: EvaluationSet,
+    settings: Settings,
+    encoder: Encoder,
+    cross: CrossEncode | None,
+    questions: int,
+    seed: int,
+    console: Console,
 ) -> QualityReport:
     with tempfile.TemporaryDirectory(prefix="slipstream-quality-") as directory:
         here = settings.model_copy(update={"data": settings.data.model_copy(update={"dir": Path(directory)})})
@@ -71,7 +89,7 @@ async def _one(
             with _progress(console) as progress:
                 task = progress.add_task(f"{data.name}: encoding", total=len(data.passages))
                 ids = await index(data, store, encoder, lambda done: progress.advance(task, done))
-            return await measure(data.sample(questions, seed), ids, store, encoder, settings.retrieval)
+            return await measure(data.sample(questions, seed), ids, store, encoder, settings.retrieval, cross)
         finally:
             with suppress(OSError):
                 await store.close()

@@ -99,6 +99,9 @@ def show_quality(console: Console, reports: Sequence[QualityReport]) -> None:
             )
             table.add_row(name, row.way, *figures, end_section=i == len(report.rows) - 1)
     console.print(table)
+    for report in reports:
+        said = "  ".join(f"{stage.stage} {stage.median_ms:.1f}" for stage in report.stages)
+        console.print(Text(f"{report.set}: ms a query and stage: {said}", style="dim"))
 
 
 def results_html(results: Sequence[Result], machine: Machine) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -32,33 +32,47 @@ class Local:
 @asynccontextmanager
 async def local_service(settings: Settings, console: Console) -> AsyncIterator[Slipstream]:
     """The program started and warm, without a server in front of it."""
-    service = await _built(settings, console)
-    try:
-        with console.status("Loading …"):
-            await service.start()
-        yield service
-    finally:
-        await service.stop()
+    with _errors_only():
+        service = await _built(settings, console)
+        try:
+            with console.status("Loading …"):
+                await service.start()
+            yield service
+        finally:
+            await service.stop()
 
 
 @asynccontextmanager
 async def local_server(settings: Settings, console: Console) -> AsyncIterator[Local]:
     """The program behind a server on a free loopback port, ready."""
-    service = await _built(settings, console)
-    app = create_app(service)
-    settings_here = service.settings.server.model_copy(update={"host": "127.0.0.1", "port": 0})
-    server = Server(app, settings_here, grace_s=_GRACE_S)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        running = asyncio.create_task(server.serve(sockets=[listener]))
-        try:
-            with console.status("Loading and warming the models …"):
-                await _ready(service, running)
-            if app.lifespan.failure is not None:
-                raise app.lifespan.failure
-            yield Local(f"http://127.0.0.1:{listener.getsockname()[1]}", service)
-        finally:
-            server.should_exit = True
-            await running
+    with _errors_only():
+        service = await _built(settings, console)
+        app = create_app(service)
+        settings_here = service.settings.server.model_copy(update={"host": "127.0.0.1", "port": 0})
+        server = Server(app, settings_here, grace_s=_GRACE_S)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            running = asyncio.create_task(server.serve(sockets=[listener]))
+            try:
+                with console.status("Loading and warming the models …"):
+                    await _ready(service, running)
+                if app.lifespan.failure is not None:
+                    raise app.lifespan.failure
+                yield Local(f"http://127.0.0.1:{listener.getsockname()[1]}", service)
+            finally:
+                server.should_exit = True
+                await running
+
+
+@contextmanager
+def _errors_only() -> Iterator[None]:
+    """The terminal belongs to the command while it runs."""
+    logger = logging.getLogger("slipstream")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 async def _ready(service: Slipstream, running: asyncio.Task[None]) -> None:
@@ -71,5 +85,4 @@ async def _ready(service: Slipstream, running: asyncio.Task[None]) -> None:
 
 async def _built(settings: Settings, console: Console) -> Slipstream:
     """Fetching a model blocks for minutes the first time, so it runs beside the loop."""
-    logging.getLogger("slipstream").setLevel(logging.ERROR)
     return await asyncio.to_thread(build, settings, provisioner(settings, console))

@@ -13,8 +13,9 @@ def configured(settings: Settings) -> tuple[tuple[str, str, ModelKind], ...]:
     models = settings.models
     roles: tuple[tuple[str, str | None, ModelKind], ...] = (
         ("encoder", models.encoder, "encoder"),
-        ("small", models.small, "llm"),
-        ("large", models.large, "llm"),
+        ("cross-encoder", models.local_cross_encoder, "cross_encoder"),
+        ("small", settings.local_llm("small"), "llm"),
+        ("large", settings.local_llm("large"), "llm"),
     )
     return tuple((role, name, kind) for role, name, kind in roles if name is not None)
 

@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from slipstream.doctor.check import Check
+from slipstream.doctor.engines import check_engines
 from slipstream.doctor.machine import check_machine
 from slipstream.doctor.models import check_models
 from slipstream.doctor.network import check_network
@@ -22,6 +23,7 @@ _GROUPS: tuple[Callable[[Settings], Iterable[Check]], ...] = (
     check_machine,
     check_storage,
     check_models,
+    check_engines,
     check_network,
 )
 

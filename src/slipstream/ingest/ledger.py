@@ -76,6 +76,16 @@ class DocumentRecord:
         return DocumentKey(self.tenant, self.collection, self.id)
 
 
+@dataclass(frozen=True, slots=True)
+class TenantUse:
+    """What a tenant keeps, by the ledger."""
+
+    documents: int
+    passages: int
+    bytes: int
+    """Of the files they came from."""
+
+
 class Ledger:
     """A SQLite file on a thread of its own. Every change has survived a kill -9 when its method returns.
 
@@ -132,6 +142,21 @@ class Ledger:
     async def unfinished(self) -> list[DocumentRecord]:
         return await self._select(f"SELECT {_COLUMNS} FROM documents WHERE state <> 'ready'", ())
 
+    async def use(self, tenant: str) -> TenantUse:
+        """Sums over the documents that can be searched."""
+        statement = (
+            "SELECT COUNT(*), COALESCE(SUM(passages), 0), COALESCE(SUM(size), 0) FROM documents "
+            f"WHERE tenant = ? AND {_VISIBLE}"
+        )
+        row = await self._worker.run(_mapped, lambda: self._open_db().execute(statement, (tenant,)).fetchone())
+        return TenantUse(*row)
+
+    async def emptying(self) -> list[str]:
+        """Tenants of which nothing is left but documents that are being deleted."""
+        statement = "SELECT tenant FROM documents GROUP BY tenant HAVING COUNT(*) = SUM(state = 'deleting')"
+        rows = await self._worker.run(_mapped, lambda: self._open_db().execute(statement).fetchall())
+        return [tenant for (tenant,) in rows]
+
     # --- how it changes: one transaction each ---
 
     async def begin(self, keys: Iterable[DocumentKey], versions: Iterable[str]) -> None:
@@ -161,6 +186,14 @@ class Ledger:
 
     async def forget(self, key: DocumentKey) -> None:
         await self._change(f"DELETE FROM documents WHERE {_THIS}", [_key(key)])
+
+    async def begin_delete_tenant(self, tenant: str) -> None:
+        """→ deleting, all of the tenant's at once: none of them is listed any more."""
+        await self._change("UPDATE documents SET state = 'deleting' WHERE tenant = ?", [(tenant,)])
+
+    async def forget_tenant(self, tenant: str) -> None:
+        """Drops those that are being deleted."""
+        await self._change("DELETE FROM documents WHERE tenant = ? AND state = 'deleting'", [(tenant,)])
 
     async def touch(self, key: DocumentKey, root: str, signature: str) -> None:
         """Notes that a file was found unchanged."""

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from slipstream.ingest.batch import BatchRun
 from slipstream.ingest.chunking import ChunkLimits
-from slipstream.ingest.ledger import DocumentRecord, Ledger
+from slipstream.ingest.ledger import DocumentRecord, Ledger, TenantUse
 from slipstream.ingest.locks import DocumentLocks
 from slipstream.ingest.names import checked_id, checked_metadata, checked_scope
 from slipstream.ingest.prepare import Preparer, Source
+from slipstream.ingest.quota import Quota
 from slipstream.ingest.report import DocumentResult, IngestReport, OnEvent, Tally
 from slipstream.ingest.versions import DocumentKey, fingerprint
-from slipstream.ingest.write import Writer
+from slipstream.ingest.write import OnChange, Writer
 from slipstream.models.base import Encoder
 from slipstream.runtime.workers import Worker
-from slipstream.settings import IngestSettings
+from slipstream.settings import IngestSettings, TenantsSettings
 from slipstream.stores.base import Store
 from slipstream.types import Scalar
 
@@ -38,7 +40,9 @@ class Ingestor:
         encoder: Encoder,
         ledger: Ledger,
         settings: IngestSettings,
+        tenants: TenantsSettings | None = None,
         clock: Callable[[], float] = time.time,
+        on_change: OnChange = lambda tenant, collection: None,
     ) -> None:
         limits = ChunkLimits(settings.passage_tokens, encoder.max_tokens - _SPECIALS_TOKENS, settings.overlap_tokens)
         self._ledger = ledger
@@ -48,7 +52,8 @@ class Ingestor:
         self._uploads = Worker("ingest-uploads", threads=_UPLOADS)
         self._locks = DocumentLocks()
         self._preparer = Preparer(encoder.count_tokens, limits, fingerprint(encoder, limits))
-        self._writer = Writer(store, encoder, ledger, clock)
+        self._writer = Writer(store, encoder, ledger, Quota(ledger, tenants or TenantsSettings()), clock, on_change)
+        self._emptying: dict[str, asyncio.Task[TenantUse]] = {}
 
     async def open(self) -> None:
         """Opens the ledger and repairs what a killed process left half-way; the store must be open."""
@@ -56,6 +61,7 @@ class Ingestor:
         await self._writer.recover()
 
     async def close(self) -> None:
+        await asyncio.gather(*self._emptying.values(), return_exceptions=True)
         await self._files.close()
         await self._uploads.close()
         await self._ledger.close()
@@ -135,6 +141,28 @@ class Ingestor:
                 return False
             await self._writer.delete(key)
             return True
+
+    async def use(self, tenant: str) -> TenantUse:
+        """What the tenant keeps."""
+        return await self._ledger.use(tenant)
+
+    async def delete_tenant(self, tenant: str) -> TenantUse:
+        """Removes everything of a tenant, and says what that was. Durable on return; writers wait meanwhile.
+
+        It goes on when the caller leaves, and is finished at the next start when the process is killed.
+        Raises Unavailable when a part fails: nothing is listed any more then, and calling again completes it.
+        """
+        task = self._emptying.get(tenant)
+        if task is None:
+            task = self._emptying[tenant] = asyncio.create_task(self._empty(tenant), name=f"empty-{tenant}")
+            task.add_done_callback(lambda _: self._emptying.pop(tenant, None))
+        return await asyncio.shield(task)
+
+    async def _empty(self, tenant: str) -> TenantUse:
+        async with self._locks.hold_tenant(tenant):
+            gone = await self._ledger.use(tenant)
+            await self._writer.delete_tenant(tenant)
+            return gone
 
     async def get_document(self, tenant: str, collection: str, document_id: str) -> DocumentRecord | None:
         found = await self._ledger.get(DocumentKey(tenant, collection, document_id))

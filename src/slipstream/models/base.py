@@ -45,10 +45,16 @@ class CrossEncoder(Protocol):
     name: str
 
     async def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """One batch of pairs; a higher score is more relevant. Order is kept."""
+        """One batch of pairs; a higher score is more relevant. Order is kept. Runs off the event loop.
+
+        Raises Unavailable when it is down or not loaded, Overloaded when it refuses, InvalidRequest for a query
+        that leaves no room for a passage, Bug when it fails.
+        """
         ...
 
-    async def warm_up(self) -> None: ...
+    async def warm_up(self) -> None:
+        """Loads the model, or tries the remote one: ConfigError when it cannot be used as it is configured."""
+        ...
 
     async def close(self) -> None: ...
 

@@ -13,7 +13,7 @@ import numpy as np
 from slipstream.errors import Unavailable
 from slipstream.models.base import TextKind
 from slipstream.models.encoder_directory import EncoderCard, EncoderDirectory, Pooling
-from slipstream.models.encoder_engine import EncoderEngine, load_engine, usable_threads
+from slipstream.models.encoder_engine import EncoderEngine, load_passages, load_query, usable_threads
 from slipstream.models.precedence import Precedence
 from slipstream.models.token_batches import Batch, TextTokenizer, Tokens, batches, padded_length
 from slipstream.runtime.workers import Worker
@@ -87,10 +87,12 @@ class OpenVinoEncoder:
 
     async def _load(self) -> _Loaded:
         card = self._directory.card
-        tokenizer, engine = await asyncio.gather(
-            self._queries.run(TextTokenizer, self._directory.tokenizer, card.max_tokens),
-            self._passages.run(load_engine, self._directory, self._threads),
+        query, tokenizer, passages = await asyncio.gather(
+            self._queries.run(load_query, self._directory, self._threads),
+            self._passages.run(TextTokenizer, self._directory.tokenizer, card.max_tokens),
+            self._passages.run(load_passages, self._directory, self._threads),
         )
+        engine = EncoderEngine(query, self._threads, passages)
         return _Loaded(card, tokenizer, engine, min(self._settings.max_batch_tokens, PASS_TOKENS))
 
     def _model(self) -> _Loaded:
@@ -159,12 +161,12 @@ class _Job:
 
 def _encoding(hidden: Matrix, tokens: Tokens, pooling: Pooling) -> Encoding:
     own = hidden[: len(tokens.ids)].astype(np.float32, copy=False)
-    pooled: Vector = own.mean(axis=0) if pooling == "mean" else own[0]
+    pooled: Vector = own.sum(axis=0) if pooling == "mean" else own[0]  # the sum points where the mean does
     return Encoding(_normalised(pooled), _normalised(own[tokens.rows]), tokens.offsets)
 
 
 def _normalised(vectors: Matrix) -> Matrix:
     """Each row (or the one vector) to length 1; a copy, since the hidden states belong to the infer request."""
-    length = np.sqrt(np.einsum("...d,...d->...", vectors, vectors))[..., None]
+    length = np.sqrt(np.vecdot(vectors, vectors))[..., None]
     unit: Matrix = vectors / np.maximum(length, _TINY)
     return unit

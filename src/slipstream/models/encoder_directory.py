@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -10,19 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from slipstream.errors import ConfigError
 from slipstream.models.base import TextKind
+from slipstream.models.directory_files import GRAPHS, first_file, longest_input, read_json
 
 Pooling: TypeAlias = Literal["mean", "cls"]
 
-_GRAPHS = (
-    "model.xml",
-    "openvino_model.xml",
-    "openvino/openvino_model.xml",
-    "model.onnx",
-    "onnx/model.onnx",
-)
 _QUERY_GRAPH = "query_model.xml"
-_ROBERTA_OFFSET = 2
-"""RoBERTa models number positions from the padding id + 1, so two rows of their table are never a position."""
 
 
 class EncoderCard(BaseModel):
@@ -56,17 +47,11 @@ class EncoderDirectory:
         if not path.is_dir():
             raise ConfigError(f"The encoder directory {path} does not exist.")
         self.path = path
-        self.graph = self._first(_GRAPHS)
+        self.graph = first_file(path, GRAPHS, "encoder")
         faster = path / _QUERY_GRAPH
         self.query_graph = faster if faster.is_file() else self.graph
-        self.tokenizer = self._first(("tokenizer.json",))
+        self.tokenizer = first_file(path, ("tokenizer.json",), "encoder")
         self.card = self._card()
-
-    def _first(self, names: tuple[str, ...]) -> Path:
-        for name in names:
-            if (self.path / name).is_file():
-                return self.path / name
-        raise ConfigError(f"The encoder directory {self.path} has no {' or '.join(names)}.")
 
     def _card(self) -> EncoderCard:
         stated = self._json("encoder.json") or self._derived()
@@ -82,23 +67,12 @@ class EncoderDirectory:
         derived = {
             "name": self.path.name,
             "dimensions": config.get("hidden_size"),
-            "max_tokens": self._max_tokens(config),
+            "max_tokens": longest_input(self.path),
             "pooling": self._pooling(),
             "query_prefix": prompts.get("query", ""),
             "passage_prefix": prompts.get("passage", prompts.get("document", "")),
         }
         return {key: value for key, value in derived.items() if value is not None}
-
-    def _max_tokens(self, config: dict[str, Any]) -> int | None:
-        positions = config.get("max_position_embeddings")
-        if positions is not None and "roberta" in str(config.get("model_type", "")):
-            positions -= _ROBERTA_OFFSET
-        limits = (
-            positions,
-            self._json("sentence_bert_config.json").get("max_seq_length"),
-            self._json("tokenizer_config.json").get("model_max_length"),
-        )
-        return min((int(limit) for limit in limits if limit), default=None)
 
     def _pooling(self) -> Pooling:
         modes = [
@@ -111,14 +85,4 @@ class EncoderDirectory:
         raise ConfigError(f"The encoder {self.path} pools by {', '.join(modes)}; only mean and cls are supported.")
 
     def _json(self, name: str) -> dict[str, Any]:
-        """Empty when there is no such file."""
-        path = self.path / name
-        if not path.is_file():
-            return {}
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ConfigError(f"{path} is not valid JSON: {error}") from None
-        if not isinstance(content, dict):
-            raise ConfigError(f"{path} must hold a JSON object.")
-        return content
+        return read_json(self.path / name)

@@ -53,18 +53,25 @@ def usable_threads(threads: int) -> int:
     return threads or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
-def load_engine(directory: EncoderDirectory, threads: int) -> EncoderEngine:
-    """Compiles both graphs. Raises ConfigError when they are not an encoder's.
+def load_query(directory: EncoderDirectory, threads: int) -> Pass:
+    """Compiles the graph for queries, split between all threads, because nothing runs beside a lone query.
 
-    Bulk runs as one stream a thread, because splitting a small multiplication between threads costs more than
-    running two of them side by side; a lone query is split all the same, because nothing runs beside it.
+    Raises ConfigError when it is not an encoder's.
     """
-    query = _compile(directory.query_graph, threads, 1)
-    passages = _compile(directory.graph, threads, threads)
+    return _pass(_compile(directory.query_graph, threads, 1), directory.query_graph, directory.card.dimensions)
+
+
+def load_passages(directory: EncoderDirectory, threads: int) -> queue.SimpleQueue[Pass]:
+    """Compiles the graph for passages as one stream a thread, because splitting a small multiplication between
+    threads costs more than running two of them side by side.
+
+    Raises ConfigError when it is not an encoder's.
+    """
+    compiled = _compile(directory.graph, threads, threads)
     requests: queue.SimpleQueue[Pass] = queue.SimpleQueue()
     for _ in range(threads):
-        requests.put(_pass(passages, directory.graph, directory.card.dimensions))
-    return EncoderEngine(_pass(query, directory.query_graph, directory.card.dimensions), threads, requests)
+        requests.put(_pass(compiled, directory.graph, directory.card.dimensions))
+    return requests
 
 
 def _compile(graph: Path, threads: int, streams: int) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from slipstream.errors import ConfigError
 from slipstream.models.convert_gguf import languages_of
+from slipstream.models.cross_encoder_directory import CrossEncoderDirectory
 from slipstream.models.encoder_directory import EncoderDirectory
 from slipstream.models.ready import ModelKind, ReadyModel
 from slipstream.types import Language
@@ -34,7 +35,7 @@ def gguf_in(path: Path, kind: ModelKind) -> Path | None:
         if path.suffix.lower() != ".gguf":
             raise ConfigError(f"{path} is neither a GGUF file nor a directory with an OpenVINO IR.")
         return path
-    if kind == "encoder" or (path / "openvino_model.xml").exists():
+    if kind != "llm" or (path / "openvino_model.xml").exists():
         return None
     found = sorted(path.glob("*.gguf"))
     if len(found) > 1:
@@ -44,7 +45,8 @@ def gguf_in(path: Path, kind: ModelKind) -> Path | None:
 
 def adopt_directory(path: Path, kind: ModelKind) -> ReadyModel:
     """A directory as it is. Raises ConfigError that names what is missing."""
-    return _adopt_encoder(path) if kind == "encoder" else _adopt_llm(path)
+    adopt = {"encoder": _adopt_encoder, "cross_encoder": _adopt_cross_encoder, "llm": _adopt_llm}
+    return adopt[kind](path)
 
 
 def _adopt_llm(path: Path) -> ReadyModel:
@@ -60,6 +62,11 @@ def _adopt_llm(path: Path) -> ReadyModel:
 def _adopt_encoder(path: Path) -> ReadyModel:
     card = EncoderDirectory(path).card
     return ReadyModel(card.name, "encoder", path, encoder_languages(card.name), "unknown", card.max_tokens)
+
+
+def _adopt_cross_encoder(path: Path) -> ReadyModel:
+    card = CrossEncoderDirectory(path).card
+    return ReadyModel(card.name, "cross_encoder", path, encoder_languages(card.name), "unknown", card.max_tokens)
 
 
 def encoder_languages(name: str) -> frozenset[Language]:

@@ -14,9 +14,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from slipstream.models.ready import ModelKind, ReadyModel
 from slipstream.types import Language
 
-FORMAT = 2
-"""Raised when what conversion writes changes, so that caches are made anew."""
+FORMATS: dict[ModelKind, int] = {"encoder": 3, "cross_encoder": 2, "llm": 2}
+"""Raised when what conversion writes for a kind of model changes, so that its caches are made anew."""
 MANIFEST_FILE = "manifest.json"
+_LENGTHS = (
+    ("encoder.json", "max_tokens"),
+    ("cross_encoder.json", "max_tokens"),
+    ("config.json", "max_position_embeddings"),
+)
+"""Where a model's card may state its longest input."""
 
 
 class Named(Protocol):
@@ -55,7 +61,7 @@ class Manifest(BaseModel):
 
     def current(self, source: str) -> bool:
         """Whether it was made from this source, by these versions, in this format."""
-        return (self.source, self.made_with, self.format) == (source, versions(), FORMAT)
+        return (self.source, self.made_with, self.format) == (source, versions(), FORMATS[self.kind])
 
     def complete(self, directory: Path) -> bool:
         """Whether every file is there in full size; contents are not read."""
@@ -99,7 +105,7 @@ def write_manifest(directory: Path, model: Named, source: str, description: Desc
         kind=model.kind,
         source=source,
         made_with=versions(),
-        format=FORMAT,
+        format=FORMATS[model.kind],
         licence=description.licence,
         languages=tuple(sorted(description.languages)),
         context_tokens=_context_tokens(directory),
@@ -113,7 +119,7 @@ def write_manifest(directory: Path, model: Named, source: str, description: Desc
 
 def _context_tokens(directory: Path) -> int | None:
     """The length that the model's own card gives, where there is one."""
-    for file, key in (("encoder.json", "max_tokens"), ("config.json", "max_position_embeddings")):
+    for file, key in _LENGTHS:
         try:
             length = json.loads((directory / file).read_text(encoding="utf-8"))[key]
         except (OSError, ValueError, KeyError):

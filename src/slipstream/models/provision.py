@@ -36,7 +36,7 @@ class Provisioner:
     def ensure(self, ref: str, kind: ModelKind) -> ReadyModel:
         """The model a reference names, fetched and converted if need be; milliseconds when it is ready.
 
-        `ref` is a catalogue name, a GGUF file, a directory with an OpenVINO IR (or an encoder's ONNX), or
+        `ref` is a catalogue name, a GGUF file, a directory with an OpenVINO IR (or ONNX), or
         `hf:organisation/repository`. Raises ConfigError for what only the user can change (a wrong name or file,
         offline, a full disk), Unavailable when the index or the hub cannot be reached, DataError when what was
         fetched is not what it should be.
@@ -102,8 +102,15 @@ class Provisioner:
         self._progress(Progress(recipe.title, step))
 
 
+_KINDS: dict[ModelKind, str] = {
+    "encoder": "an encoder",
+    "cross_encoder": "a cross-encoder",
+    "llm": "a language model",
+}
+
+
 def _of_kind(recipe: Recipe, kind: ModelKind) -> Recipe:
     if recipe.kind != kind:
-        wanted, given = ("an encoder", "a language model") if kind == "encoder" else ("a language model", "an encoder")
+        given, wanted = _KINDS[recipe.kind], _KINDS[kind]
         raise ConfigError(f"{recipe.title} is {given}, and {wanted} is needed there. Name another in the settings.")
     return recipe

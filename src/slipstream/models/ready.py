@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from slipstream.types import Language
 
-ModelKind: TypeAlias = Literal["encoder", "llm"]
+ModelKind: TypeAlias = Literal["encoder", "cross_encoder", "llm"]
 Step: TypeAlias = Literal["wait", "fetch", "verify", "convert", "ready", "failed"]
 """In this order; every model that is not ready at once ends with ready or failed."""
 ModelState: TypeAlias = Literal["ready", "outdated", "fetched", "partial", "absent"]
@@ -22,7 +22,7 @@ class ReadyModel:
     name: str
     kind: ModelKind
     path: Path
-    """Directory with an OpenVINO IR (or an encoder's ONNX) and its tokenizer."""
+    """Directory with an OpenVINO IR (or, but for language models, ONNX) and its tokenizer."""
     languages: frozenset[Language]
     """Languages it works in acceptably."""
     licence: str

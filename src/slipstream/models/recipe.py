@@ -13,6 +13,7 @@ from typing import Protocol
 from slipstream.models.catalogue import CatalogueEntry
 from slipstream.models.conversion import run_conversion
 from slipstream.models.convert_gguf import checked_header, convert_gguf, languages_of
+from slipstream.models.cross_encoder_directory import CARD, CrossEncoderDirectory
 from slipstream.models.disk import require_space
 from slipstream.models.encoder_directory import EncoderDirectory
 from slipstream.models.fetch import fetch_entry
@@ -160,6 +161,8 @@ class HubRecipe:
             _link_or_copy(file, target_dir / file.relative_to(root))
         if self.kind == "encoder":
             _name_encoder(target_dir, self.ref.repository)
+        elif self.kind == "cross_encoder":
+            _name_cross_encoder(target_dir, self.ref.repository)
 
     def describe(self, files: tuple[Path, ...]) -> Description:
         if files[0].suffix == ".gguf":
@@ -167,7 +170,7 @@ class HubRecipe:
         return Description(self._languages(files), "unknown")
 
     def _languages(self, files: tuple[Path, ...]) -> frozenset[Language]:
-        if self.kind == "encoder":
+        if self.kind != "llm":
             return encoder_languages(self.ref.repository)
         return languages_of(str(read_config(_common_root(files)).get("model_type", "")))
 
@@ -192,6 +195,11 @@ def _name_encoder(directory: Path, name: str) -> None:
     """An encoder takes its name from its directory, which is called the same for all that are cached."""
     card = EncoderDirectory(directory).card.model_copy(update={"name": name})
     (directory / "encoder.json").write_text(card.model_dump_json(indent=1), encoding="utf-8")
+
+
+def _name_cross_encoder(directory: Path, name: str) -> None:
+    card = CrossEncoderDirectory(directory).card.model_copy(update={"name": name})
+    (directory / CARD).write_text(card.model_dump_json(indent=1), encoding="utf-8")
 
 
 def _link_or_copy(file: Path, target: Path) -> None:

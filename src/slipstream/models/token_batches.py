@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from tokenizers import Encoding as Pieces
 from tokenizers import Tokenizer
 
 from slipstream.errors import ConfigError
+
+T = TypeVar("T")
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LEAST_LENGTH = 8
@@ -55,42 +58,41 @@ class TextTokenizer:
             self._tokenizer = Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises bare Exception
             raise ConfigError(f"{path} is not a usable tokenizer.json: {error}") from None
-        padding = self._tokenizer.padding
-        named = (self._tokenizer.token_to_id(name) for name in _PADDING_NAMES)
-        self.padding_id: int = padding["pad_id"] if padding else next((i for i in named if i is not None), 0)
+        self.padding_id = padding_of(self._tokenizer)
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self._max_tokens = max_tokens
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Tokens per text, without specials."""
-        clean = [_clean(text) for text in texts]
-        return [len(pieces) for pieces in self._tokenizer.encode_batch_fast(clean, add_special_tokens=False)]
+        cleaned = [clean(text) for text in texts]
+        return [len(pieces) for pieces in self._tokenizer.encode_batch_fast(cleaned, add_special_tokens=False)]
 
     def tokenize(self, texts: Sequence[str], prefix: str) -> list[Tokens]:
-        encoded = self._tokenizer.encode_batch([prefix + _clean(text) for text in texts])
+        encoded = self._tokenizer.encode_batch([prefix + clean(text) for text in texts])
         return [self._tokens(pieces, text, len(prefix)) for pieces, text in zip(encoded, texts, strict=True)]
 
     def _tokens(self, pieces: Pieces, text: str, prefix: int) -> Tokens:
-        ids = np.asarray(pieces.ids, np.int64)
-        special = np.asarray(pieces.special_tokens_mask, np.bool_)
-        spans = np.asarray(pieces.offsets, np.int32).reshape(-1, 2) - prefix
-        kept = self._cut(special)
-        ids, special, spans = ids[kept], special[kept], spans[kept]
-        rows = np.flatnonzero(~special & (spans[:, 1] > np.maximum(spans[:, 0], 0)))
-        offsets = np.maximum(spans[rows], 0)
-        for offset in offsets:  # some tokenizers count the space before a word as part of it
-            while offset[0] < offset[1] - 1 and text[offset[0]].isspace():
-                offset[0] += 1
-        return Tokens(ids, rows, offsets)
+        ids, special, spans = pieces.ids, pieces.special_tokens_mask, pieces.offsets
+        if len(ids) > self._max_tokens:
+            ids, special, spans = (self._cut(values, special) for values in (ids, special, spans))
+        rows, offsets = [], []
+        for row, (start, end) in enumerate(spans):  # plain numbers: a query's are too few for arrays to be quicker
+            start, end = max(start - prefix, 0), end - prefix
+            if special[row] or end <= start:
+                continue
+            while start < end - 1 and text[start].isspace():  # some tokenizers count the space before a word to it
+                start += 1
+            rows.append(row)
+            offsets.append((start, end))
+        return Tokens(
+            np.array(ids, np.int64), np.array(rows, np.intp), np.array(offsets, np.int32).reshape(len(rows), 2)
+        )
 
-    def _cut(self, special: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """Positions kept of a text that may be too long: its beginning, and the specials that close it."""
-        if len(special) <= self._max_tokens:
-            return np.arange(len(special))
-        closing = int(np.argmin(special[::-1]))
-        head = np.arange(self._max_tokens - closing)
-        return np.concatenate([head, np.arange(len(special) - closing, len(special))])
+    def _cut(self, values: list[T], special: list[int]) -> list[T]:
+        """What is kept of a text that is too long: its beginning, and the specials that close it."""
+        closing = next((count for count, mark in enumerate(reversed(special)) if not mark), 0)
+        return values[: self._max_tokens - closing] + values[len(values) - closing :]
 
 
 def padded_length(length: int) -> int:
@@ -126,6 +128,13 @@ def _padded(tokens: Sequence[Tokens], places: Sequence[int], longest: int, paddi
     return Batch(ids, mask, tuple(places))
 
 
-def _clean(text: str) -> str:
+def padding_of(tokenizer: Tokenizer) -> int:
+    """What a tokenizer pads with, by its own word or by a usual name; 0 when it has neither."""
+    stated = tokenizer.padding
+    named = (tokenizer.token_to_id(name) for name in _PADDING_NAMES)
+    return int(stated["pad_id"]) if stated else next((i for i in named if i is not None), 0)
+
+
+def clean(text: str) -> str:
     """Lone surrogates (broken JSON escapes) cannot be tokenised; one for one, so that spans stay right."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)

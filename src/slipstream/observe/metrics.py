@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollecto
 from slipstream.call import Call, Span
 from slipstream.observe.gauges import AdmissionFigures, AdmissionGauges, EngineFigures, EngineGauges
 from slipstream.observe.histogram import FastHistogram
+from slipstream.observe.replicas import ReplicaGauges, TierFigures
 from slipstream.types import Usage
 
 M = TypeVar("M", covariant=True)
@@ -68,6 +69,8 @@ class Metrics:
         self._ingested_passages = self._counter("ingested_passages", "Passages written.")
         self._engines = EngineGauges()
         self.registry.register(self._engines)
+        self._replicas = ReplicaGauges()
+        self.registry.register(self._replicas)
 
     def render(self) -> bytes:
         """The text format of Prometheus, version 0.0.4."""
@@ -136,6 +139,9 @@ class Metrics:
 
     def watch_engine(self, model: str, load: Callable[[], EngineFigures]) -> None:
         self._engines.watch(model, load)
+
+    def watch_replicas(self, tier: str, read: Callable[[], TierFigures]) -> None:
+        self._replicas.watch(tier, read)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"slipstream_{name}", text, labels, registry=self.registry)

@@ -130,16 +130,20 @@ class Admission:
             left=counts.left,
         )
 
-    def refuse_if_full(self, at_least_tokens: int) -> None:
+    def refuse_if_full(self, at_least_tokens: int, tenant: str | None = None) -> None:
         """Raises Overloaded when no request of so many tokens could be taken now: a refusal that costs next to nothing.
 
-        For the moment before a request is even parsed; `admit` decides about those that pass.
+        For the moment before a request is even parsed; `admit` decides about those that pass. A tenant, where it is
+        known by then, passes when another one fills the queue: it would make that one give way.
         """
         tokens = min(at_least_tokens, self._max_tokens)
         runs = self._running_tokens + tokens <= self._max_tokens
         waits = self._queue.tokens + tokens <= self._max_queued_tokens
-        if not runs and not waits:
-            raise self._overloaded(0.0, self._queue.tokens + tokens - self._max_queued_tokens)
+        if runs or waits:
+            return
+        excess = self._queue.tokens + tokens - self._max_queued_tokens
+        if tenant is None or not self._queue.displaced_by(tenant, excess):
+            raise self._overloaded(0.0, excess)
 
     def admit(self, tenant: str, tokens: int, deadline: Deadline) -> AbstractAsyncContextManager[Permit]:
         """Holds `tokens` (estimated prefill + decode) of the capacity while the context is open.
@@ -185,11 +189,22 @@ class Admission:
         if waiter.future.done():
             return
         self._drain.saturated()
+        self._make_room(waiter.tenant)
         late_s = self._estimated_wait_s(waiter.tenant) - waiter.deadline.remaining_s()
         if self._queue.tokens > self._max_queued_tokens or late_s > 0:
             error = self._overloaded(late_s, max(0, self._queue.tokens - self._max_queued_tokens))
             self._leave(waiter)
             raise error
+
+    def _make_room(self, tenant: str) -> None:
+        """When the queue is too full, the newest of whoever fills it most leave it, if that is enough."""
+        excess = self._queue.tokens - self._max_queued_tokens
+        if excess <= 0:
+            return
+        for ticket in self._queue.displaced_by(tenant, excess):
+            self._leave(ticket)
+            if isinstance(ticket, _Waiter):
+                ticket.fail(self._overloaded(0.0, excess))
 
     async def _wait(self, waiter: _Waiter) -> None:
         remaining_s = waiter.deadline.remaining_s()

@@ -96,6 +96,8 @@ class Plan:
     passages: int
     tier: Tier
     max_tokens: int
+    pairs: int | None = None
+    """Of the candidates, those that the cross-encoder scores; None: all of them."""
     dropped: tuple[str, ...] = ()
     """What was given up to fit, in the order it was given up; goes to the response's `degraded`."""
 
@@ -144,7 +146,8 @@ class Ladder:
         if plan.late_interaction:
             seconds += self.costs.estimate("late_interaction", plan.candidates)
         if plan.cross_encoder:
-            seconds += self.costs.estimate("cross_encoder", plan.candidates)
+            pairs = plan.candidates if plan.pairs is None else min(plan.pairs, plan.candidates)
+            seconds += self.costs.estimate("cross_encoder", pairs)
         return seconds
 
     def _decode_s(self, plan: Plan) -> float:

@@ -129,6 +129,28 @@ class FairQueue:
         """Estimated tokens that start before, or with, the newest ticket of a tenant."""
         return min(self.tokens, self._tenants[tenant_name].queued_tokens * self._tenants_waiting)
 
+    def displaced_by(self, tenant_name: str, excess_tokens: int) -> list[Ticket]:
+        """The newest tickets of the tenant with the most tokens waiting that make up the excess.
+
+        Empty when that would leave it with less than the tenant named has waiting. Whose queue is longest gives
+        way when room runs out, so a flood never shuts the others out. Source: Suter et al., Buffer Management
+        Schemes for Supporting TCP in Gigabit Routers with Per-Flow Queueing, INFOCOM 1998 (longest queue drop).
+        """
+        waiting = [tenant for tenant in self._tenants.values() if tenant.waiting]
+        heaviest = max(waiting, key=lambda tenant: tenant.queued_tokens, default=None)
+        own = self._tenants.get(tenant_name)
+        if heaviest is None or heaviest is own:
+            return []
+        spare = heaviest.queued_tokens - (own.queued_tokens if own else 0)
+        found: list[Ticket] = []
+        for ticket in reversed(heaviest.waiting):
+            if excess_tokens <= 0 or ticket.tokens > spare:
+                break
+            found.append(ticket)
+            excess_tokens -= ticket.tokens
+            spare -= ticket.tokens
+        return found if excess_tokens <= 0 else []
+
     def tickets(self) -> list[Ticket]:
         return [ticket for tenant in self._tenants.values() for ticket in tenant.waiting]
 

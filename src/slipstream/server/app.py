@@ -8,7 +8,7 @@ from typing import TypeAlias
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
-from slipstream.server import documents_api, health, openai_api, search_api
+from slipstream.server import cache_api, documents_api, health, openai_api, rerank_api, search_api, tenant_api
 from slipstream.server.base import Service
 from slipstream.server.exchange import Exchange
 from slipstream.server.front import EXCHANGE, Front
@@ -29,7 +29,11 @@ def create_app(service: Service) -> Front:
 
     routes = [
         route("/v1/chat/completions", POST=openai_api.chat_completions),
+        route("/v1/cache", GET=cache_api.info, DELETE=cache_api.purge),
+        route("/v1/feedback", POST=cache_api.feedback),
         route("/v1/search", POST=search_api.search),
+        route("/v1/rerank", POST=rerank_api.rerank),
+        route("/v2/rerank", POST=rerank_api.rerank),
         route("/v1/documents", GET=documents_api.list_all, POST=documents_api.add),
         route(
             "/v1/documents/{document:path}",
@@ -37,6 +41,7 @@ def create_app(service: Service) -> Front:
             PUT=documents_api.put,
             DELETE=documents_api.delete,
         ),
+        route("/v1/tenant", GET=tenant_api.show, DELETE=tenant_api.delete),
         route("/v1/embeddings", POST=openai_api.embeddings),
         always("/v1/models", openai_api.list_models),
         always("/v1/models/{model:path}", openai_api.get_model),

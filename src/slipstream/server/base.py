@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol
 
+from slipstream.cache.entry import EntriesInfo, Purge
 from slipstream.call import Call
 from slipstream.models.base import TextKind
 from slipstream.observe.metrics import Metrics
 from slipstream.runtime.warmup import Readiness
 from slipstream.settings import Settings
-from slipstream.types import Candidate, Encoding, Event, Passages, Question, Scalar, Tier
-
-SearchMode: TypeAlias = Literal["hybrid", "dense", "sparse"]
+from slipstream.types import Candidate, Encoding, Event, Leg, Passage, Passages, Question, Scalar, Scorer, Tier
 
 
 class ModelCard(Protocol):
@@ -41,6 +40,35 @@ class SearchResult(Protocol):
     def passages(self) -> Passages: ...
     @property
     def candidates(self) -> Sequence[Candidate]: ...
+    @property
+    def legs(self) -> Sequence[Leg]: ...
+    @property
+    def ranked(self) -> Passages | None:
+        """What reranking gave, before duplicates were collapsed and documents held to their share."""
+        ...
+
+    @property
+    def named(self) -> Sequence[Passage]:
+        """What the heads of the legs are, when asked to explain."""
+        ...
+
+
+class RankedTexts(Protocol):
+    """Texts scored against a query."""
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def scorer(self) -> Scorer: ...
+    @property
+    def scores(self) -> Sequence[float]:
+        """In the order of the texts; higher is more relevant."""
+        ...
+
+    @property
+    def tokens(self) -> int:
+        """Estimated tokens that were read."""
+        ...
 
 
 class Document(Protocol):
@@ -66,6 +94,24 @@ class Document(Protocol):
     @property
     def time(self) -> float:
         """Modification time, seconds since the epoch."""
+        ...
+
+
+class TenantState(Protocol):
+    """What a tenant keeps."""
+
+    @property
+    def documents(self) -> int: ...
+    @property
+    def passages(self) -> int: ...
+    @property
+    def bytes(self) -> int:
+        """Of the files the documents came from."""
+        ...
+
+    @property
+    def requests(self) -> Mapping[str, int]:
+        """Since the start, by kind."""
         ...
 
 
@@ -107,8 +153,11 @@ class Service(Protocol):
         """A Call with the deadline asked for, or the default one. Costs nothing: admission happens in the work."""
         ...
 
-    def refuse_if_full(self) -> None:
-        """Raises Overloaded when no question at all could be admitted now; called before one is even parsed."""
+    def refuse_if_full(self, tenant: str | None = None) -> None:
+        """Raises Overloaded when no question at all could be admitted now; called before one is even parsed.
+
+        `tenant` is the one that the caller's key is bound to.
+        """
         ...
 
     def answer(self, question: Question, call: Call) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
@@ -119,9 +168,27 @@ class Service(Protocol):
         """
         ...
 
+    async def cache_info(self, call: Call) -> EntriesInfo:
+        """What the call's tenant has stored. Raises NotFound when there is no answer cache."""
+        ...
+
+    async def purge_cache(self, which: Purge, call: Call) -> int:
+        """Drops answers of the call's tenant; returns how many. Raises NotFound, Unavailable."""
+        ...
+
+    async def feedback(self, request_id: str, rating: str, comment: str, call: Call) -> bool:
+        """Records what a reader said of an answer, "good" or "bad"; True when it was dropped. Raises NotFound."""
+        ...
+
     async def search(
-        self, question: Question, call: Call, *, mode: SearchMode, limit: int, rerank: bool
-    ) -> SearchResult: ...
+        self, question: Question, call: Call, *, limit: int, rerank: bool, explain: bool = False
+    ) -> SearchResult:
+        """`explain` also brings the passages at the head of each leg."""
+        ...
+
+    async def rerank(self, query: str, texts: Sequence[str], model: str | None, call: Call) -> RankedTexts:
+        """Scores texts against a query; `model` None takes the best there is. Raises NotFound for one not here."""
+        ...
 
     async def embed(self, texts: Sequence[str], kind: TextKind, call: Call) -> list[Encoding]: ...
 
@@ -163,4 +230,12 @@ class Service(Protocol):
         self, call: Call, *, collection: str | None, after: str, after_collection: str, limit: int
     ) -> Sequence[Document]:
         """Documents of the call's tenant by id, then collection: at most `limit` of those behind the one named."""
+        ...
+
+    async def tenant(self, call: Call) -> TenantState:
+        """What the call's tenant keeps, and how often it asked since the start."""
+        ...
+
+    async def delete_tenant(self, call: Call) -> TenantState:
+        """Removes every document and passage of the call's tenant, durably, and says what there was."""
         ...

@@ -9,7 +9,7 @@ from json.encoder import encode_basestring
 from pydantic_core import to_json
 
 from slipstream.call import Call
-from slipstream.server.wire import Json, citation_json, encode_stages, query_json, server_timing
+from slipstream.server.wire import Json, cache_json, citation_json, encode_stages, query_json, server_timing
 from slipstream.types import Answer, Citation, Finished, Found, Tokens, Usage
 
 DONE = b"data: [DONE]\n\n"
@@ -98,6 +98,7 @@ def _answer_json(answer: Answer, call: Call) -> Json:
         "route": answer.tier,
         "model": answer.model,
         "degraded": call.degraded,
+        "cache": cache_json(answer.cache),
         "usage": usage_json(answer.usage),
         "server_timing": server_timing(call),
     }

@@ -11,12 +11,12 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from slipstream.cache.entry import EntriesInfo, Purge
 from slipstream.call import Call, Deadline
 from slipstream.errors import DataError, NotFound
 from slipstream.models.base import TextKind
 from slipstream.observe.metrics import Metrics
 from slipstream.runtime.warmup import Readiness
-from slipstream.server.base import SearchMode
 from slipstream.settings import Settings
 from slipstream.types import (
     Answer,
@@ -27,11 +27,14 @@ from slipstream.types import (
     Evidence,
     Finished,
     Found,
+    Hit,
+    Leg,
     Passage,
     Passages,
     Query,
     Question,
     Scalar,
+    Scorer,
     Tier,
     Token,
     Usage,
@@ -73,6 +76,17 @@ class FakeCard:
 class FakeSearchResult:
     passages: Passages
     candidates: Sequence[Candidate]
+    legs: Sequence[Leg]
+    ranked: Passages | None
+    named: Sequence[Passage]
+
+
+@dataclass(frozen=True, slots=True)
+class FakeRankedTexts:
+    model: str
+    scorer: Scorer
+    scores: Sequence[float]
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +99,14 @@ class FakeDocument:
     version: str
     passages: int
     time: float
+
+
+@dataclass(frozen=True, slots=True)
+class FakeTenant:
+    documents: int
+    passages: int
+    bytes: int
+    requests: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +144,8 @@ class ScriptedService:
         self.calls: list[Call] = []
         self.started = self.stopped = 0
         self.running = 0
+        self.purged: list[tuple[str, Purge]] = []
+        self.feedbacks: list[tuple[str, str, str, str]] = []
         self.documents: dict[tuple[str, str, str], FakeDocument] = {}
 
     async def start(self) -> None:
@@ -137,7 +161,7 @@ class ScriptedService:
         self.calls.append(call)
         return call
 
-    def refuse_if_full(self) -> None:
+    def refuse_if_full(self, tenant: str | None = None) -> None:
         """There is always room."""
 
     @asynccontextmanager
@@ -149,16 +173,37 @@ class ScriptedService:
         finally:
             self.running -= 1
 
+    async def cache_info(self, call: Call) -> EntriesInfo:
+        return EntriesInfo(entries=1, bytes=2_048, oldest_at=1_700_000_000.0, hits=3, saved_s=4.5)
+
+    async def purge_cache(self, which: Purge, call: Call) -> int:
+        self.purged.append((call.tenant, which))
+        return 1
+
+    async def feedback(self, request_id: str, rating: str, comment: str, call: Call) -> bool:
+        self.feedbacks.append((call.tenant, request_id, rating, comment))
+        return rating == "bad"
+
     async def search(
-        self, question: Question, call: Call, *, mode: SearchMode, limit: int, rerank: bool
+        self, question: Question, call: Call, *, limit: int, rerank: bool, explain: bool = False
     ) -> FakeSearchResult:
         self.questions.append(question)
         query = Query(question.text, "en")
         item = Evidence(PASSAGE, 0.75, "maxsim" if rerank else "rrf", (0, 16), 0.8)
-        sparse_rank = None if mode == "dense" else 1
-        dense_rank = None if mode == "sparse" else 2
+        sparse_rank = None if question.search.mode == "dense" else 1
+        dense_rank = None if question.search.mode == "sparse" else 2
         candidate = Candidate(PASSAGE.id, 0.03, dense_rank, sparse_rank)
-        return FakeSearchResult(Passages(query, (item,)), (candidate,))
+        found = Passages(query, (item,))
+        legs = (Leg("sparse", question.text, (Hit(PASSAGE.id, 4.5),)),)
+        return FakeSearchResult(found, (candidate,), legs, found, (PASSAGE,) if explain else ())
+
+    async def rerank(self, query: str, texts: Sequence[str], model: str | None, call: Call) -> FakeRankedTexts:
+        """Scores a text by how many of the query's words it holds."""
+        if model not in {None, "scripted-encoder"}:
+            raise NotFound(f'"{model}" ranks nothing here.', code="model_not_found", param="model")
+        wanted = set(query.split())
+        scores = [len(wanted & set(text.split())) / max(1, len(wanted)) for text in texts]
+        return FakeRankedTexts("scripted-encoder", "maxsim", scores, sum(len(text.split()) for text in texts))
 
     async def embed(self, texts: Sequence[str], kind: TextKind, call: Call) -> list[Encoding]:
         return [_encoding(text) for text in texts]
@@ -204,6 +249,15 @@ class ScriptedService:
             return self.documents[call.tenant, collection, document_id]
         except KeyError:
             raise NotFound(f'There is no document "{document_id}".', code="document_not_found") from None
+
+    async def tenant(self, call: Call) -> FakeTenant:
+        kept = sum(tenant == call.tenant for tenant, _, _ in self.documents)
+        return FakeTenant(kept, kept, 10 * kept, {"answer": 3})
+
+    async def delete_tenant(self, call: Call) -> FakeTenant:
+        before = await self.tenant(call)
+        self.documents = {key: value for key, value in self.documents.items() if key[0] != call.tenant}
+        return before
 
     async def list_documents(
         self, call: Call, *, collection: str | None, after: str, after_collection: str, limit: int

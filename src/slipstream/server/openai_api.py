@@ -32,7 +32,7 @@ _INLINE_NUMBERS = 4_096
 
 async def chat_completions(exchange: Exchange, service: Service) -> None:
     """`POST /v1/chat/completions`"""
-    service.refuse_if_full()
+    service.refuse_if_full(exchange.tenant)
     request = parse(ChatRequest, await exchange.json_body())
     question = question_of(request, exchange.tenant, service.models, service.settings.answer)
     within_ms = deadline_ms(exchange, request.slipstream.deadline_ms if request.slipstream else None)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
+from slipstream.server.search_fields import SearchFields
 from slipstream.server.validation import Extension, Request
 
 Name = Annotated[str, Field(min_length=1, max_length=128)]
@@ -22,7 +23,7 @@ def _as_list(value: Any) -> Any:
 StringOrList: TypeAlias = Annotated[list[str], BeforeValidator(_as_list)]
 
 
-class SlipstreamFields(Extension):
+class SlipstreamFields(SearchFields):
     """The `slipstream` object of a chat request."""
 
     tenant: str | None = None
@@ -32,8 +33,13 @@ class SlipstreamFields(Extension):
     """See slipstream.server.filters."""
     deadline_ms: DeadlineMs | None = None
     route: Literal["extractive", "small", "large"] | None = None
-    cache: Literal["use", "bypass"] | None = None
-    """Accepted for programs written for a later version; there is no answer cache yet."""
+    cache: Literal["auto", "refresh", "off", "use", "bypass"] | None = None
+    """auto serves a stored answer that passes every check, refresh writes a new one and keeps it, off does neither;
+    use and bypass are older names of auto and off."""
+    cache_max_age_s: Annotated[float, Field(ge=0, le=1e9)] | None = None
+    """Oldest stored answer that may serve."""
+    cache_tag: Annotated[str, Field(max_length=128)] = ""
+    """A name that stored answers can be purged by."""
     passages: Annotated[int, Field(ge=1, le=50)] | None = None
 
 

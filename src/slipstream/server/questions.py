@@ -11,14 +11,23 @@ from slipstream.server.auth import resolve_tenant
 from slipstream.server.base import ModelCard
 from slipstream.server.filters import parse_filter
 from slipstream.server.openai_types import ChatMessage, ChatRequest, ResponseFormat, SlipstreamFields
+from slipstream.server.search_fields import search_options
 from slipstream.settings import AnswerSettings
-from slipstream.types import Question, Role, Sampling, Scope, Tier, Turn
+from slipstream.types import CacheUse, Question, Role, Sampling, Scope, Tier, Turn
 
 AUTO_MODEL = "slipstream"
 """The model name that leaves the choice of a tier to the router."""
 MAX_QUESTION_CHARACTERS = 32_768
 MAX_CONVERSATION_CHARACTERS = 1 << 20
 
+_CACHE_USE: dict[str | None, CacheUse] = {
+    None: "auto",
+    "auto": "auto",
+    "use": "auto",
+    "refresh": "refresh",
+    "off": "off",
+    "bypass": "off",
+}
 _HISTORY_ROLE: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "tool", "function": "tool"}
 _ANY_OBJECT = '{"type":"object"}'
 
@@ -50,6 +59,11 @@ def question_of(
         sampling=_sampling(request, defaults),
         route=own.route or tier_of(request.model, models),
         passages=own.passages,
+        cache=_CACHE_USE[own.cache],
+        cache_max_age_s=own.cache_max_age_s,
+        cache_tag=own.cache_tag,
+        candidates=own.candidates,
+        search=search_options(own, "slipstream"),
     )
 
 

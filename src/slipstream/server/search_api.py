@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pydantic_core import to_json
 
 from slipstream.call import Call
@@ -11,11 +13,13 @@ from slipstream.server.base import SearchResult, Service
 from slipstream.server.deadlines import deadline_ms
 from slipstream.server.disconnect import while_connected
 from slipstream.server.exchange import JSON_TYPE, Exchange
+from slipstream.server.explain_wire import explanation_json
 from slipstream.server.filters import parse_filter
+from slipstream.server.search_fields import search_options
 from slipstream.server.search_types import SearchRequest
 from slipstream.server.validation import parse
 from slipstream.server.wire import Json, passage_json, query_json, sentence_json, server_timing, stages_json
-from slipstream.types import Candidate, Evidence, Question, Scope
+from slipstream.types import Candidate, Evidence, Question, Scope, SearchOptions
 
 
 async def search(exchange: Exchange, service: Service) -> None:
@@ -25,8 +29,9 @@ async def search(exchange: Exchange, service: Service) -> None:
     call = exchange.call = service.open_call(question.scope.tenant, within_ms, exchange.request_id)
 
     async def work() -> None:
-        found = await service.search(question, call, mode=request.mode, limit=request.limit, rerank=request.rerank)
-        body = to_json(_result_json(found, call))
+        limit, rerank, explain = request.limit, request.rerank, request.explain
+        found = await service.search(question, call, limit=limit, rerank=rerank, explain=explain)
+        body = to_json({**_result_json(found, call), **(explanation_json(found, limit) if explain else {})})
         await exchange.respond(200, body, [JSON_TYPE, (b"server-timing", server_timing(call).encode())])
 
     await while_connected(exchange.receive, work)
@@ -43,7 +48,15 @@ def _question(request: SearchRequest, bound_tenant: str | None) -> Question:
             filter=parse_filter(request.filters, "filters"),
         ),
         passages=request.limit,
+        candidates=request.candidates,
+        search=_options(request),
     )
+
+
+def _options(request: SearchRequest) -> SearchOptions:
+    """A search shows what there is: a document's share is bounded only when the request says so."""
+    options = search_options(request)
+    return replace(options, per_document=0) if options.per_document is None else options
 
 
 def _result_json(found: SearchResult, call: Call) -> Json:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from pydantic_core import from_json, to_json
 
 from slipstream.call import Call, Span
-from slipstream.types import Citation, Passage, Query
+from slipstream.types import CacheDecision, Citation, Passage, Query
 
 Json: TypeAlias = dict[str, Any]
 
@@ -49,6 +49,20 @@ def passage_json(passage: Passage) -> Json:
 def sentence_json(passage: Passage, span: tuple[int, int]) -> Json:
     start, end = span
     return {"text": passage.text[start:end], "start": passage.start + start, "end": passage.start + end}
+
+
+_OFF = CacheDecision("off")
+
+
+def cache_json(decision: CacheDecision | None) -> Json:
+    """What the answer cache did; `age_s` is that of the answer served."""
+    decision = decision or _OFF
+    return {
+        "status": decision.status,
+        "level": decision.level,
+        "age_s": None if decision.age_s is None else round(decision.age_s, 3),
+        "verdicts": [{"check": v.check, "passed": v.passed, "detail": v.detail} for v in decision.verdicts],
+    }
 
 
 def query_json(query: Query) -> Json:

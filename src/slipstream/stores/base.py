@@ -16,6 +16,8 @@ class StoreInfo:
     """Passages whose dense vectors are in a graph; the others are scanned exactly."""
     segments: int
     bytes_on_disk: int
+    stale: bool = False
+    """Whether another index is wanted than the one there is: `optimize` builds it."""
 
 
 class Store(Protocol):
@@ -76,6 +78,14 @@ class Store(Protocol):
 
     def scan(self, scope: Scope, batch: int = 256) -> AsyncIterator[list[Passage]]:
         """Every passage of a scope in batches, in no particular order."""
+        ...
+
+    def export(self, after_id: str | None = None, batch: int = 256) -> AsyncIterator[list[IndexedPassage]]:
+        """Everything stored, of all tenants, whole, in ascending order of id: what a copy of the store needs.
+
+        Begins behind `after_id`. Dense vectors are normalised, token vectors what the store's compression gives
+        back. Passages written or deleted meanwhile may be seen or not; each of the others is seen exactly once.
+        """
         ...
 
     async def optimize(self) -> None:

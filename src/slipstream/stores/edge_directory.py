@@ -9,14 +9,15 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
 from slipstream.errors import ConfigError, DataError, Unavailable
+from slipstream.stores.index import IndexSpec, SearchSpec
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,6 +39,10 @@ class Manifest:
     shard: str
     """Name of the shard's directory; empty before the first one is complete. Names are never used twice: what an
     interrupted server's processes may still be writing must not be where their successors write."""
+    index: IndexSpec = field(default_factory=IndexSpec)
+    """What the current shard was built with."""
+    search: SearchSpec = field(default_factory=SearchSpec)
+    """What a search spends."""
 
 
 class EdgeDirectory:
@@ -87,9 +92,13 @@ class EdgeDirectory:
     def release(self) -> None:
         self._lock.release()
 
-    def commit(self, shard: Path) -> None:
+    def commit(self, shard: Path, index: IndexSpec) -> None:
         """Makes a complete shard the current one, atomically and for good."""
-        self._write(replace(self.manifest, shard=shard.name))
+        self._write(replace(self.manifest, shard=shard.name, index=index))
+
+    def spend(self, search: SearchSpec) -> None:
+        """Keeps what a search spends."""
+        self._write(replace(self.manifest, search=search))
 
     def sync_log(self) -> None:
         """Forces the current shard's write-ahead log to disk, from outside the process that writes it."""
@@ -120,7 +129,7 @@ class EdgeDirectory:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(self.path / "store.json")
-        _sync(self.path)
+        sync_path(self.path)
         self.manifest = manifest
 
     def _read(self) -> None:
@@ -130,7 +139,7 @@ class EdgeDirectory:
                 raise DataError(f"{path} is missing beside stored passages. Restore it, or empty {self.path}.")
             return self._write(self.manifest)
         try:
-            stored = Manifest(**json.loads(path.read_text()))
+            stored = _manifest(json.loads(path.read_text()))
         except (ValueError, TypeError):
             raise DataError(f"{path} is not readable as a manifest. Restore it, or empty {self.path}.") from None
         self._check(stored)
@@ -155,6 +164,12 @@ class EdgeDirectory:
             return (self.path / "store.pid").read_text().strip() or "unknown"
         except OSError:
             return "unknown"
+
+
+def _manifest(stored: dict[str, Any]) -> Manifest:
+    """Manifests of before say nothing of index and search: theirs are the defaults."""
+    index, search = IndexSpec(**stored.pop("index", {})), SearchSpec(**stored.pop("search", {}))
+    return Manifest(**stored, index=index, search=search)
 
 
 def on_disk(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -183,8 +198,8 @@ def sync_files(directory: Path) -> None:
     """Forces every file below a directory to disk, and the directories that name them."""
     for folder, _, names in os.walk(directory):
         for name in names:
-            _sync(os.path.join(folder, name))
-        _sync(folder)
+            sync_path(os.path.join(folder, name))
+        sync_path(folder)
 
 
 def sync_log(shard: Path) -> None:
@@ -192,7 +207,8 @@ def sync_log(shard: Path) -> None:
     sync_files(shard / "wal")
 
 
-def _sync(path: str | Path) -> None:
+def sync_path(path: str | Path) -> None:
+    """Forces what a directory names (or a file holds) to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -17,16 +17,16 @@ _EXACT_INTEGERS = 2**53
 """Beyond it a float no longer tells neighbours apart, and the engine's ranges are floats."""
 
 
+NOTHING = edge.Filter(must=[edge.HasIdCondition(set())])
+"""Accepts no passage."""
+
+
 def scope_filter(scope: Scope) -> edge.Filter:
     return edge.Filter(must=_conditions(scope))
 
 
 def named_in_scope(passage_ids: list[str], scope: Scope) -> edge.Filter:
     return edge.Filter(must=[*_conditions(scope), edge.HasIdCondition(set(passage_ids))])
-
-
-def tenant_filter(tenant: str) -> edge.Filter:
-    return edge.Filter(must=[_text_match("tenant", [tenant])])
 
 
 def _conditions(scope: Scope) -> _Conditions:
@@ -46,7 +46,7 @@ def _translate(clause: Filter) -> edge.Filter:
             return _any([_equals(clause.field, value) for value in clause.values])
         case Range():
             bounds = edge.RangeFloat(gte=clause.gte, lt=clause.lt)
-            return edge.Filter(must=[edge.FieldCondition(_path(clause.field), range=bounds)])
+            return edge.Filter(must=[edge.FieldCondition(field_path(clause.field), range=bounds)])
         case And():
             return edge.Filter(must=[_translate(inner) for inner in clause.clauses])
         case Or():
@@ -57,11 +57,11 @@ def _translate(clause: Filter) -> edge.Filter:
 
 def _any(conditions: _Conditions) -> edge.Filter:
     """An empty `should` would accept everything; nothing of nothing is nothing."""
-    return edge.Filter(should=conditions) if conditions else edge.Filter(must=[edge.HasIdCondition(set())])
+    return edge.Filter(should=conditions) if conditions else NOTHING
 
 
 def _equals(field: str, value: Scalar) -> edge.Filter:
-    path = _path(field)
+    path = field_path(field)
     if isinstance(value, bool):
         truth = edge.MatchValue(str(value))
         return edge.Filter(must=[edge.FieldCondition(path.replace("metadata", TRUTHS, 1), match=truth)])
@@ -70,6 +70,6 @@ def _equals(field: str, value: Scalar) -> edge.Filter:
     return edge.Filter(must=[edge.FieldCondition(path, range=edge.RangeFloat(gte=value, lte=value))])
 
 
-def _path(field: str) -> str:
+def field_path(field: str) -> str:
     key = metadata_key(field)
     return field if key is None else f'metadata."{key}"'

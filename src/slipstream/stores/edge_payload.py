@@ -1,4 +1,4 @@
-"""Passage ↔ Qdrant Edge payload."""
+"""A passage with the place of its token vectors ↔ Qdrant Edge payload."""
 
 from __future__ import annotations
 
@@ -6,60 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from slipstream.stores.edge_protocol import EdgePoint, TokenPlace
-from slipstream.types import Passage
+from slipstream.stores.payload import TRUTHS, passage_of, passage_payload
+
+__all__ = ["TOKENS", "TRUTHS", "passage_of", "payload_of", "place_of", "place_payload"]
 
 TOKENS = "tokens"
 """Payload key of [file, start, rows]: where the token vectors lie."""
-TRUTHS = "truths"
-"""Payload key of the metadata's booleans again, as words: the engine's binding looks true up as the number 1."""
 
 
 def payload_of(point: EdgePoint) -> dict[str, Any]:
-    passage = point.passage
-    payload: dict[str, Any] = {
-        "tenant": passage.tenant,
-        "collection": passage.collection,
-        "document_id": passage.document_id,
-        "version": passage.version,
-        "position": passage.position,
-        "text": passage.text,
-        "start": passage.start,
-        "end": passage.end,
-        "title": passage.title,
-        "source": passage.source,
-        "headings": list(passage.headings),
-        "type": passage.type,
-        "time": float(passage.time),
-        "language": passage.language,
-        "metadata": dict(passage.metadata),
-        TRUTHS: {key: str(value) for key, value in passage.metadata.items() if isinstance(value, bool)},
-        **place_payload(point.place),
-    }
-    if passage.page is not None:
-        payload["page"] = passage.page
-    return payload
-
-
-def passage_of(passage_id: str, payload: Mapping[str, Any]) -> Passage:
-    return Passage(
-        id=passage_id,
-        tenant=payload["tenant"],
-        collection=payload["collection"],
-        document_id=payload["document_id"],
-        version=payload["version"],
-        position=payload["position"],
-        text=payload["text"],
-        start=payload["start"],
-        end=payload["end"],
-        title=payload["title"],
-        source=payload["source"],
-        headings=tuple(payload["headings"]),
-        type=payload["type"],
-        time=payload["time"],
-        language=payload["language"],
-        page=payload.get("page"),
-        metadata=payload["metadata"],
-    )
+    return {**passage_payload(point.passage), **place_payload(point.place)}
 
 
 def place_payload(place: TokenPlace) -> dict[str, Any]:

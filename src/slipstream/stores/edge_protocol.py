@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 from slipstream.errors import SlipstreamError
 from slipstream.stores.bm25 import SparseTerms
+from slipstream.stores.term_counts import TermTally
 from slipstream.types import Passage, Vector
 
 _LENGTH = struct.Struct("<Q")
@@ -37,10 +38,27 @@ class EdgePoint:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredPoint:
+    """A passage as an export takes it out of the shard: without its terms, which follow from its text."""
+
+    passage: Passage
+    dense: Vector
+    place: TokenPlace
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """Part of a scan; `next_id` None ends it."""
 
-    points: list[Passage] | list[TokenPlace]
+    points: list[Passage] | list[TokenPlace] | list[StoredPoint]
+    next_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TallyPage:
+    """Terms of part of a scan; `next_id` None ends it."""
+
+    tallies: list[TermTally]
     next_id: str | None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from slipstream.runtime.workers import Worker
 from slipstream.stores.edge_client import EdgeClient
 from slipstream.stores.edge_directory import EdgeDirectory, on_disk, sync_log
+from slipstream.stores.index import IndexSpec
 
 _LAST_WRITES = 8
 """Writes left to replay while others wait."""
@@ -16,12 +17,13 @@ _LAST_WRITES = 8
 class Rebuild:
     """begin → run → finish, and clean_up whatever happened. The current shard goes on; a crash costs nothing."""
 
-    def __init__(self, directory: EdgeDirectory, worker: Worker, current: EdgeClient) -> None:
+    def __init__(self, directory: EdgeDirectory, worker: Worker, current: EdgeClient, index: IndexSpec) -> None:
         assert directory.current is not None  # an open store has a shard
         self._directory = directory
         self._source = directory.current
         self._shard = directory.new_shard()
         self._worker = worker
+        self._index = index
         self._replaced = current
         self._next: EdgeClient | None = None
         self._journal: deque[tuple[str, Any]] = deque()
@@ -44,14 +46,14 @@ class Rebuild:
         """The long part: graph and term index, then most of what was written meanwhile."""
         patient = await EdgeClient.start(niceness=15)
         try:
-            await patient.call("load", self._shard)
+            await patient.call("load", self._shard, self._directory.manifest.dimensions, self._index, True)
             await patient.call("optimize")
         except BaseException:  # also when cancelled: a shutdown does not wait for a copy that nobody will use
             await patient.kill()
             raise
         await patient.close()
         self._next = await EdgeClient.start()
-        await self._next.call("load", self._shard)
+        await self._next.call("load", self._shard, self._directory.manifest.dimensions, self._index)
         while len(self._journal) > _LAST_WRITES:
             await self._replay()
 
@@ -61,7 +63,7 @@ class Rebuild:
         while self._journal:
             await self._replay()
         await self._worker.run(on_disk, sync_log, self._shard)
-        await self._worker.run(on_disk, self._directory.commit, self._shard)
+        await self._worker.run(on_disk, self._directory.commit, self._shard, self._index)
         self._done = True
         return self._next
 

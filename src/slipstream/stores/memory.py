@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -58,7 +58,7 @@ class MemoryStore:
     async def search_sparse(self, text: str, scope: Scope, limit: int) -> list[Hit]:
         tenant = [stored for stored in self._stored.values() if stored.indexed.passage.tenant == scope.tenant]
         query = bm25.question_terms(text)
-        containing = Counter(term for stored in tenant for term in stored.terms)
+        containing = {term: sum(term in stored.terms for stored in tenant) for term in query.ids}
         scores: dict[str, float] = defaultdict(float)
         for passage in self._inside(scope):
             for term, asked in zip(query.ids, query.weights, strict=True):
@@ -86,6 +86,13 @@ class MemoryStore:
         inside = self._inside(scope)
         for start in range(0, len(inside), batch):
             yield inside[start : start + batch]
+
+    async def export(self, after_id: str | None = None, batch: int = 256) -> AsyncIterator[list[IndexedPassage]]:
+        rest = sorted(passage_id for passage_id in self._stored if after_id is None or passage_id > after_id)
+        for start in range(0, len(rest), batch):
+            found = [self._stored[i].indexed for i in rest[start : start + batch] if i in self._stored]
+            if found:
+                yield found
 
     async def optimize(self) -> None: ...
 
