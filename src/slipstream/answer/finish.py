@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import lru_cache
 
 from slipstream.answer.citations import CitationFilter
 from slipstream.answer.generate import text_of
@@ -99,8 +100,8 @@ def _attributed(text: str, prompt: Prompt) -> list[int]:
     said = _words(text)
     if not said:
         return []
-    shares = {n: len(said & _words(prompt.evidence[n - 1].passage.text)) / len(said) for n in sorted(prompt.shown)}
-    best = max(shares, key=lambda n: shares[n], default=None)
+    shares = {n: len(said & _passage_words(prompt.evidence[n - 1].passage.text)) / len(said) for n in prompt.shown}
+    best = max(sorted(shares), key=lambda n: shares[n], default=None)
     return [best] if best is not None and shares[best] >= _ATTRIBUTED_OVERLAP else []
 
 
@@ -110,3 +111,7 @@ def _words(text: str) -> set[str]:
     if lowered.isascii():  # there are no Han characters, and looking for their pairs would cost most of the time
         return set(_WORD.findall(lowered))
     return {*_WORD.findall(lowered), *_HAN_PAIR.findall(lowered)}
+
+
+_passage_words = lru_cache(maxsize=1_024)(_words)
+"""Few passages make up most of what is cited."""

@@ -20,6 +20,7 @@ class Lifespan:
         self.failure: BaseException | None = None
         """Why the service did not start."""
         self.on_failure: Callable[[], None] = lambda: None
+        self.on_ready: Callable[[], None] = lambda: None
 
     @asynccontextmanager
     async def __call__(self, app: object) -> AsyncIterator[None]:
@@ -34,6 +35,7 @@ class Lifespan:
     async def _start(self) -> None:
         try:
             await self._service.start()
+            self.on_ready()
         except Exception as error:
             log.critical("The service could not start: %s", error)
             self.failure = error

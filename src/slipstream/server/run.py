@@ -6,6 +6,7 @@ import socket
 
 import uvicorn
 
+from slipstream.runtime import collector
 from slipstream.server.front import Front
 from slipstream.settings import ServerSettings
 
@@ -50,6 +51,7 @@ def serve(app: Front, settings: ServerSettings, *, grace_s: int = GRACE_S) -> No
         server.should_exit = True
 
     app.lifespan.on_failure = stop
+    app.lifespan.on_ready = collector.settle
     server.run()
     if app.lifespan.failure is not None:
         raise app.lifespan.failure

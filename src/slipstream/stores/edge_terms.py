@@ -32,7 +32,7 @@ class EdgeTerms:
         self._exact = True
 
     async def open(self, client: EdgeClient, passages: int) -> None:
-        """Reads the saved counts, or counts again: a second for 30,000 passages."""
+        """Reads the saved counts, or counts again: seconds to a minute for 100,000 passages."""
         found = await self._worker.run(on_disk, self._read)
         if found is not None and found.passages() == passages:
             self._counts, self._saved = found, True
