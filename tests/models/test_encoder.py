@@ -20,10 +20,12 @@ from tokenizers.processors import TemplateProcessing
 
 from slipstream.errors import Bug, ConfigError, Unavailable
 from slipstream.models.encoder import OpenVinoEncoder
+from slipstream.models.encoder_engine import passage_precision
 from slipstream.models.provision import Provisioner
 from slipstream.settings import EncoderSettings, ModelsSettings
 
-SETTINGS = EncoderSettings(max_batch_tokens=64)
+SETTINGS = EncoderSettings(max_batch_tokens=64, precision="f32")
+"""In f32, where a text's vectors are the same to 0.0001 whatever texts share its batch."""
 
 
 @pytest.fixture
@@ -121,8 +123,8 @@ async def test_many_threads_share_one_encoder(encoder: OpenVinoEncoder) -> None:
 
 @pytest.mark.anyio
 async def test_streams_share_the_texts_of_a_call(tiny_encoder_dir: Path) -> None:
-    one = OpenVinoEncoder(tiny_encoder_dir, EncoderSettings(threads=1, max_batch_tokens=64))
-    three = OpenVinoEncoder(tiny_encoder_dir, EncoderSettings(threads=3, max_batch_tokens=64))
+    one = OpenVinoEncoder(tiny_encoder_dir, SETTINGS.model_copy(update={"threads": 1}))
+    three = OpenVinoEncoder(tiny_encoder_dir, SETTINGS.model_copy(update={"threads": 3}))
     texts = ["hello world " * (n % 17) + "关闭" * (n % 3) for n in range(60)]
     await asyncio.gather(one.warm_up(), three.warm_up())
     expected = await one.encode(texts, "passage")
@@ -132,6 +134,21 @@ async def test_streams_share_the_texts_of_a_call(tiny_encoder_dir: Path) -> None
             np.testing.assert_array_equal(encoding.offsets, same.offsets)
     await one.close()
     await three.close()
+
+
+@pytest.mark.parametrize(("capabilities", "precision"), [(["FP32", "BF16"], "bf16"), (["FP32", "INT8"], "f32")])
+def test_auto_takes_bf16_where_it_is_native(
+    monkeypatch: pytest.MonkeyPatch, capabilities: list[str], precision: str
+) -> None:
+    monkeypatch.setattr(ov.Core, "get_property", lambda *_: capabilities)
+    assert passage_precision(EncoderSettings()) == precision
+    assert passage_precision(EncoderSettings(precision="f32")) == "f32"
+
+
+def test_bf16_is_refused_where_it_is_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ov.Core, "get_property", lambda *_: ["FP32", "INT8"])
+    with pytest.raises(ConfigError, match=r"encoder\.precision"):
+        passage_precision(EncoderSettings(precision="bf16"))
 
 
 @pytest.mark.anyio
@@ -284,6 +301,27 @@ async def test_real_query_graph_gives_the_vectors_of_the_full_one(tmp_path: Path
         assert own.dense @ exact.dense >= 0.999
         assert np.einsum("nd,nd->n", own.tokens, exact.tokens).min() >= 0.999
     for encoder in (fast, full):
+        await encoder.close()
+
+
+@pytest.mark.models
+@pytest.mark.anyio
+async def test_real_passages_in_either_precision_have_the_same_vectors() -> None:
+    ready = await asyncio.to_thread(Provisioner(ModelsSettings().cache_dir).ensure, "multilingual-e5-small", "encoder")
+    usual, exact = (OpenVinoEncoder(ready.path, EncoderSettings(precision=p)) for p in ("auto", "f32"))
+    passages = [
+        "To enable automatic payments, open the settings and choose the account to be charged. " * 9,
+        "在设置里可以打开自动扣款，扣款日为每月一日，余额不足时会再次尝试。" * 7,
+        "ERR_QUOTA_4096: the request body is larger than 10 MB.",
+        "巴黎是法国的首都和最大的城市。",
+    ]
+    for encoder in (usual, exact):
+        await encoder.warm_up()
+    for own, same in zip(await usual.encode(passages, "passage"), await exact.encode(passages, "passage"), strict=True):
+        assert own.dense @ same.dense >= 0.9999
+        assert np.einsum("nd,nd->n", own.tokens, same.tokens).min() >= 0.999
+        np.testing.assert_array_equal(own.offsets, same.offsets)
+    for encoder in (usual, exact):
         await encoder.close()
 
 

@@ -13,7 +13,13 @@ import numpy as np
 from slipstream.errors import Unavailable
 from slipstream.models.base import TextKind
 from slipstream.models.encoder_directory import EncoderCard, EncoderDirectory, Pooling
-from slipstream.models.encoder_engine import EncoderEngine, load_passages, load_query, usable_threads
+from slipstream.models.encoder_engine import (
+    EncoderEngine,
+    load_passages,
+    load_query,
+    passage_precision,
+    usable_threads,
+)
 from slipstream.models.precedence import Precedence
 from slipstream.models.token_batches import Batch, TextTokenizer, Tokens, batches, padded_length
 from slipstream.runtime.workers import Worker
@@ -32,7 +38,7 @@ class OpenVinoEncoder:
     """Implements models.base.Encoder over an encoder directory (see EncoderDirectory).
 
     Queries have a thread, passages one a stream; no pass of passages begins while a query runs.
-    Raises ConfigError when the directory is incomplete.
+    Raises ConfigError when the directory is incomplete, or the precision asked for is not this processor's.
     """
 
     def __init__(self, directory: Path, settings: EncoderSettings) -> None:
@@ -44,6 +50,7 @@ class OpenVinoEncoder:
         self.max_tokens = card.max_tokens
         self.graph = self._directory.graph
         self.query_graph = self._directory.query_graph
+        self.passage_precision = passage_precision(settings)
         self._threads = usable_threads(settings.threads)
         self._loaded: _Loaded | None = None
         self._precedence = Precedence()
@@ -90,7 +97,7 @@ class OpenVinoEncoder:
         query, tokenizer, passages = await asyncio.gather(
             self._queries.run(load_query, self._directory, self._threads),
             self._passages.run(TextTokenizer, self._directory.tokenizer, card.max_tokens),
-            self._passages.run(load_passages, self._directory, self._threads),
+            self._passages.run(load_passages, self._directory, self._threads, self.passage_precision),
         )
         engine = EncoderEngine(query, self._threads, passages)
         return _Loaded(card, tokenizer, engine, min(self._settings.max_batch_tokens, PASS_TOKENS))

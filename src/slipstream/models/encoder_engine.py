@@ -6,7 +6,7 @@ import os
 import queue
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import openvino as ov
@@ -14,7 +14,10 @@ import openvino as ov
 from slipstream.errors import Bug, ConfigError
 from slipstream.models.encoder_directory import EncoderDirectory
 from slipstream.models.token_batches import Batch
+from slipstream.settings import EncoderSettings
 from slipstream.types import Matrix
+
+Precision: TypeAlias = Literal["f32", "bf16"]
 
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 
@@ -53,32 +56,45 @@ def usable_threads(threads: int) -> int:
     return threads or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
+def passage_precision(settings: EncoderSettings) -> Precision:
+    """What passages are computed in on this processor.
+
+    Raises ConfigError when bf16 is asked of one that would only emulate it, slower than f32.
+    """
+    if settings.precision == "f32":
+        return "f32"
+    native = "BF16" in ov.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    if settings.precision == "bf16" and not native:
+        raise ConfigError("This processor has no bf16 arithmetic. Set encoder.precision to auto or f32.")
+    return "bf16" if native else "f32"
+
+
 def load_query(directory: EncoderDirectory, threads: int) -> Pass:
     """Compiles the graph for queries, split between all threads, because nothing runs beside a lone query.
 
     Raises ConfigError when it is not an encoder's.
     """
-    return _pass(_compile(directory.query_graph, threads, 1), directory.query_graph, directory.card.dimensions)
+    return _pass(_compile(directory.query_graph, threads, 1, "f32"), directory.query_graph, directory.card.dimensions)
 
 
-def load_passages(directory: EncoderDirectory, threads: int) -> queue.SimpleQueue[Pass]:
+def load_passages(directory: EncoderDirectory, threads: int, precision: Precision) -> queue.SimpleQueue[Pass]:
     """Compiles the graph for passages as one stream a thread, because splitting a small multiplication between
     threads costs more than running two of them side by side.
 
     Raises ConfigError when it is not an encoder's.
     """
-    compiled = _compile(directory.graph, threads, threads)
+    compiled = _compile(directory.graph, threads, threads, precision)
     requests: queue.SimpleQueue[Pass] = queue.SimpleQueue()
     for _ in range(threads):
         requests.put(_pass(compiled, directory.graph, directory.card.dimensions))
     return requests
 
 
-def _compile(graph: Path, threads: int, streams: int) -> Any:
+def _compile(graph: Path, threads: int, streams: int, precision: Precision) -> Any:
     options = {
         "NUM_STREAMS": streams,
         "INFERENCE_NUM_THREADS": threads,
-        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_PRECISION_HINT": precision,
         "ENABLE_CPU_PINNING": False,  # a thread bound to one core waits behind whatever else runs there
     }
     try:
