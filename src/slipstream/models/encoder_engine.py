@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -20,6 +21,9 @@ from slipstream.types import Matrix
 Precision: TypeAlias = Literal["f32", "bf16"]
 
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
+_QUERY_GROUP = 128
+"""Activations that share a scale where the graph's weights are INT8: a seventh faster than groups of 32, the library's
+own choice, with vectors within 0.001 in cosine; larger groups gain nothing more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,9 @@ def load_query(directory: EncoderDirectory, threads: int) -> Pass:
 
     Raises ConfigError when it is not an encoder's.
     """
-    return _pass(_compile(directory.query_graph, threads, 1, "f32"), directory.query_graph, directory.card.dimensions)
+    graph = directory.query_graph
+    compiled = _compile(graph, threads, 1, "f32", {"DYNAMIC_QUANTIZATION_GROUP_SIZE": _QUERY_GROUP})
+    return _pass(compiled, graph, directory.card.dimensions)
 
 
 def load_passages(directory: EncoderDirectory, threads: int, precision: Precision) -> queue.SimpleQueue[Pass]:
@@ -90,12 +96,15 @@ def load_passages(directory: EncoderDirectory, threads: int, precision: Precisio
     return requests
 
 
-def _compile(graph: Path, threads: int, streams: int, precision: Precision) -> Any:
+def _compile(
+    graph: Path, threads: int, streams: int, precision: Precision, extra: Mapping[str, int] | None = None
+) -> Any:
     options = {
         "NUM_STREAMS": streams,
         "INFERENCE_NUM_THREADS": threads,
         "INFERENCE_PRECISION_HINT": precision,
         "ENABLE_CPU_PINNING": False,  # a thread bound to one core waits behind whatever else runs there
+        **(extra or {}),
     }
     try:
         return ov.Core().compile_model(graph, "CPU", options)
