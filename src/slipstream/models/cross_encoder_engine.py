@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import openvino as ov
 from numpy.typing import NDArray
 
 from slipstream.errors import Bug, ConfigError
+from slipstream.models.compiled import compiled
 from slipstream.models.pair_batches import PairBatch
 
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
@@ -50,10 +50,10 @@ class CrossEncoderEngine:
     """
 
     def __init__(self, graph: Path, threads: int) -> None:
-        compiled = _compile(graph, threads)
+        model = compiled(graph, "a cross-encoder", threads=threads, streams=threads, precision="f32")
         self._idle: queue.SimpleQueue[PairPass] = queue.SimpleQueue()
         for _ in range(threads):
-            self._idle.put(_pass(compiled, graph))
+            self._idle.put(_pass(model, graph))
 
     @contextmanager
     def stream(self) -> Iterator[PairPass]:
@@ -64,33 +64,20 @@ class CrossEncoderEngine:
             self._idle.put(taken)
 
 
-def _compile(graph: Path, threads: int) -> Any:
-    options = {
-        "NUM_STREAMS": threads,
-        "INFERENCE_NUM_THREADS": threads,
-        "INFERENCE_PRECISION_HINT": "f32",
-        "ENABLE_CPU_PINNING": False,  # a thread bound to one core waits behind whatever else runs there
-    }
-    try:
-        return ov.Core().compile_model(graph, "CPU", options)
-    except RuntimeError as error:
-        raise ConfigError(f"{graph} cannot be loaded as a cross-encoder: {error}") from None
-
-
-def _pass(compiled: Any, graph: Path) -> PairPass:
-    inputs = frozenset(name for port in compiled.inputs for name in port.names)
+def _pass(model: Any, graph: Path) -> PairPass:
+    inputs = frozenset(name for port in model.inputs for name in port.names)
     if not {"input_ids", "attention_mask"} <= inputs <= _INPUTS:
         raise ConfigError(
             f"{graph} takes {', '.join(sorted(inputs))}; a cross-encoder takes {', '.join(sorted(_INPUTS))}."
         )
-    return PairPass(compiled.create_infer_request(), inputs, _logits(compiled, graph))
+    return PairPass(model.create_infer_request(), inputs, _logits(model, graph))
 
 
-def _logits(compiled: Any, graph: Path) -> Any:
+def _logits(model: Any, graph: Path) -> Any:
     """The output shaped (b, 1) or (b,)."""
-    for output in compiled.outputs:
+    for output in model.outputs:
         shape = output.partial_shape
         if len(shape) == 1 or (len(shape) == 2 and (shape[1].is_dynamic or shape[1].get_length() == 1)):
             return output
-    shapes = ", ".join(str(output.partial_shape) for output in compiled.outputs)
+    shapes = ", ".join(str(output.partial_shape) for output in model.outputs)
     raise ConfigError(f"{graph} gives {shapes}; a cross-encoder gives one relevance a pair, shaped (pairs, 1).")

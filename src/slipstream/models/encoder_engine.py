@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 import queue
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import openvino as ov
 
 from slipstream.errors import Bug, ConfigError
+from slipstream.models.compiled import Precision, compiled
 from slipstream.models.encoder_directory import EncoderDirectory
 from slipstream.models.token_batches import Batch
 from slipstream.settings import EncoderSettings
 from slipstream.types import Matrix
-
-Precision: TypeAlias = Literal["f32", "bf16"]
 
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 _QUERY_GROUP = 128
@@ -79,8 +77,9 @@ def load_query(directory: EncoderDirectory, threads: int) -> Pass:
     Raises ConfigError when it is not an encoder's.
     """
     graph = directory.query_graph
-    compiled = _compile(graph, threads, 1, "f32", {"DYNAMIC_QUANTIZATION_GROUP_SIZE": _QUERY_GROUP})
-    return _pass(compiled, graph, directory.card.dimensions)
+    group = {"DYNAMIC_QUANTIZATION_GROUP_SIZE": _QUERY_GROUP}
+    model = compiled(graph, "an encoder", threads=threads, streams=1, precision="f32", **group)
+    return _pass(model, graph, directory.card.dimensions)
 
 
 def load_passages(directory: EncoderDirectory, threads: int, precision: Precision) -> queue.SimpleQueue[Pass]:
@@ -89,39 +88,23 @@ def load_passages(directory: EncoderDirectory, threads: int, precision: Precisio
 
     Raises ConfigError when it is not an encoder's.
     """
-    compiled = _compile(directory.graph, threads, threads, precision)
+    model = compiled(directory.graph, "an encoder", threads=threads, streams=threads, precision=precision)
     requests: queue.SimpleQueue[Pass] = queue.SimpleQueue()
     for _ in range(threads):
-        requests.put(_pass(compiled, directory.graph, directory.card.dimensions))
+        requests.put(_pass(model, directory.graph, directory.card.dimensions))
     return requests
 
 
-def _compile(
-    graph: Path, threads: int, streams: int, precision: Precision, extra: Mapping[str, int] | None = None
-) -> Any:
-    options = {
-        "NUM_STREAMS": streams,
-        "INFERENCE_NUM_THREADS": threads,
-        "INFERENCE_PRECISION_HINT": precision,
-        "ENABLE_CPU_PINNING": False,  # a thread bound to one core waits behind whatever else runs there
-        **(extra or {}),
-    }
-    try:
-        return ov.Core().compile_model(graph, "CPU", options)
-    except RuntimeError as error:
-        raise ConfigError(f"{graph} cannot be loaded as an encoder: {error}") from None
-
-
-def _pass(compiled: Any, graph: Path, dimensions: int) -> Pass:
-    inputs = frozenset(name for port in compiled.inputs for name in port.names)
+def _pass(model: Any, graph: Path, dimensions: int) -> Pass:
+    inputs = frozenset(name for port in model.inputs for name in port.names)
     if not {"input_ids", "attention_mask"} <= inputs <= _INPUTS:
         raise ConfigError(f"{graph} takes {', '.join(sorted(inputs))}; an encoder takes {', '.join(sorted(_INPUTS))}.")
-    return Pass(compiled.create_infer_request(), inputs, _hidden_states(compiled, graph, dimensions))
+    return Pass(model.create_infer_request(), inputs, _hidden_states(model, graph, dimensions))
 
 
-def _hidden_states(compiled: Any, graph: Path, dimensions: int) -> Any:
+def _hidden_states(model: Any, graph: Path, dimensions: int) -> Any:
     """The output shaped (b, n, d): models may have a pooled one beside it."""
-    for output in compiled.outputs:
+    for output in model.outputs:
         shape = output.partial_shape
         if len(shape) == 3 and (shape[2].is_dynamic or shape[2].get_length() == dimensions):
             return output
